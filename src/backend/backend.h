@@ -1,0 +1,158 @@
+// Backend: memory, dense maths and attention of one kind of device. Const after creation and shared by all sessions.
+// Stream: one session's queue of operations. Calls on a Stream only enqueue; results are valid after synchronize().
+// Pointers handed out by a backend are opaque outside backend/ and kernels/: engine, model, sparse and kv pass them on.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/cancel.h"
+#include "base/result.h"
+#include "kernels/attention.h"
+#include "plan/kv_view.h"
+#include "tensor/buffer.h"
+#include "tensor/dtype.h"
+#include "tensor/matrix.h"
+
+namespace ei {
+
+// A tensor as it lies in the model file: `rows` rows of `cols` elements of ggml type `type`, row-major.
+struct HostTensor {
+  std::string_view name;
+  uint32_t type = 0;  // ggml type id
+  int64_t rows = 0;
+  int64_t cols = 0;
+  const void* data = nullptr;
+};
+
+// A weight held by a backend, in whatever form its maths wants.
+class Weight {
+ public:
+  virtual ~Weight() = default;
+  int64_t rows = 0;
+  int64_t cols = 0;
+};
+
+// Rotary embedding of a chunk: cos and sin for `tokens` consecutive positions.
+// Pairs are (2i, 2i+1) when interleaved, otherwise (i, i + dims/2); elements from `dims` on are left alone.
+struct RopeTable {
+  const float* cos = nullptr;  // [tokens, dims / 2]
+  const float* sin = nullptr;  // [tokens, dims / 2]
+  int32_t dims = 0;
+  bool interleaved = false;
+};
+
+// The rows of a freshly written chunk inside the store, per kv_head: where token t of the chunk goes.
+struct KvAppend {
+  struct Run {  // `count` consecutive tokens of the chunk into consecutive rows of one page
+    int32_t kv_head = 0;
+    int64_t token = 0;
+    int64_t count = 0;
+    void* keys = nullptr;    // row of token `token` in the K page
+    void* values = nullptr;  // row of token `token` in the V page
+  };
+  std::vector<Run> runs;
+  DType key_type = DType::kF32;
+  DType value_type = DType::kF32;
+  int32_t head_dim = 0;
+};
+
+enum class Activation : uint8_t { kSilu, kGeluTanh };
+
+// Normalise Q and K per head (optional), rotate them, and write K and V into the store.
+struct RotateAppendParams {
+  Matrix q;                        // [tokens, heads * head_dim], rotated in place
+  Matrix k;                        // [tokens, kv_heads * head_dim]
+  Matrix v;                        // [tokens, kv_heads * head_dim]
+  const Weight* q_norm = nullptr;  // [head_dim] gain, or null
+  const Weight* k_norm = nullptr;
+  float norm_eps = 0;
+  RopeTable rope;
+  KvAppend append;
+};
+
+class Stream {
+ public:
+  virtual ~Stream() = default;
+
+  // out[t] = scale * table[tokens[t]]
+  virtual void embed(const Weight& table, std::span<const int32_t> tokens, float scale, Matrix out) = 0;
+  // y = x W^T (+ bias)
+  virtual void matmul(const Weight& weight, Matrix x, Matrix y, const Weight* bias) = 0;
+  // y = x / rms(x) * gain, row by row
+  virtual void rms_norm(Matrix x, const Weight& gain, float eps, Matrix y) = 0;
+  // sum += x, then y = norm(sum): the residual step in front of every norm, in one pass. y may be empty (no norm).
+  virtual void add_rms_norm(Matrix x, Matrix sum, const Weight* gain, float eps, Matrix y) = 0;
+  virtual void rotate_append(const RotateAppendParams& params) = 0;
+  virtual void attention(const kernels::AttentionParams& params) = 0;
+  // out = activation(gate) * up
+  virtual void activate(Activation kind, Matrix gate, Matrix up, Matrix out) = 0;
+  // x = cap * tanh(x / cap)
+  virtual void softcap(Matrix x, float cap) = 0;
+  virtual void copy(Matrix from, Matrix to) = 0;
+
+  // Memory that lives until the stream does; grows, never shrinks. Contents undefined.
+  virtual Result<Matrix> scratch(int slot, int64_t rows, int64_t cols) = 0;
+  // Copies plain host data into stream memory (small tables: cos/sin). Valid until the next synchronize().
+  virtual const void* stage(const void* data, size_t bytes) = 0;
+
+  // Runs everything enqueued. An error when cancelled (kInterrupted) or when the device failed.
+  virtual Status synchronize() = 0;
+  // Downloads rows after a synchronize().
+  virtual void read(Matrix from, float* to) = 0;
+
+  // Seconds spent so far by kind of operation, for statistics.
+  struct Times {
+    double matmul_s = 0;
+    double attention_s = 0;
+    double other_s = 0;
+  };
+  virtual Times times() const = 0;
+};
+
+struct BackendOptions {
+  int threads = 0;             // 0: all cores of this machine
+  std::string isa;             // EI_CPU_ISA
+  std::string dense;           // EI_DENSE: "", "ggml" or "onednn"
+  int64_t packed_budget = -1;  // bytes for packed weight copies; -1: a quarter of the free memory
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string_view name() const = 0;
+  virtual std::string describe() const = 0;  // one line for `info`: device, kernels, dense maths
+  virtual DType default_kv_type() const = 0;
+
+  // Large, page-aligned memory for weights and KV pages. Released memory goes back to the system.
+  virtual Result<Buffer> allocate(size_t bytes) const = 0;
+  virtual Status copy_in(void* to, const void* from, size_t bytes) const = 0;      // host -> backend
+  virtual Status copy_out(void* to, const void* from, size_t bytes) const = 0;     // backend -> host
+  virtual Status copy_within(void* to, const void* from, size_t bytes) const = 0;  // backend -> backend, no overlap
+  // Gives the physical memory of a page-aligned range back while keeping the addresses.
+  virtual void discard(void* data, size_t bytes) const = 0;
+
+  // A matrix for matmul: the rows of all parts stacked (for example Q, K and V). Parts share `cols`.
+  virtual Result<std::unique_ptr<Weight>> load_matrix(std::span<const HostTensor> parts) const = 0;
+  // A table for embed().
+  virtual Result<std::unique_ptr<Weight>> load_table(const HostTensor& table) const = 0;
+  // A vector (norm gains, biases), stacked from its parts, kept in f32.
+  virtual Result<std::unique_ptr<Weight>> load_vector(std::span<const HostTensor> parts) const = 0;
+
+  virtual Result<std::unique_ptr<Stream>> new_stream(const CancelToken* cancel) const = 0;
+};
+
+// The registry: every backend of this build by name ("cpu", "reference", ...).
+struct BackendEntry {
+  std::string_view name;
+  std::string_view summary;
+  Result<std::unique_ptr<Backend>> (*create)(const BackendOptions& options);
+};
+std::span<const BackendEntry> backends();
+Result<std::unique_ptr<Backend>> create_backend(std::string_view name, const BackendOptions& options);
+
+}  // namespace ei

@@ -1,0 +1,11 @@
+// The CPU backend: records a chunk's operations as one ggml graph (our kernels are custom nodes in it) and runs them on
+// one pool of threads. Dense maths by ggml on the weights as stored, or by oneDNN in bf16 (onednn_matmul.h).
+#pragma once
+
+#include "backend/backend.h"
+
+namespace ei {
+
+Result<std::unique_ptr<Backend>> create_cpu_backend(const BackendOptions& options);
+
+}  // namespace ei

@@ -1,0 +1,28 @@
+#include <algorithm>
+#include <array>
+
+#include "backend/backend.h"
+#include "backend/cpu_backend.h"
+#include "backend/reference_backend.h"
+
+namespace ei {
+
+std::span<const BackendEntry> backends() {
+  static constexpr std::array<BackendEntry, 2> kBackends{{
+      {"cpu", "vector kernels for this machine's CPU", create_cpu_backend},
+      {"reference", "slow, obvious, fp32: the oracle of the tests", create_reference_backend},
+  }};
+  return kBackends;
+}
+
+Result<std::unique_ptr<Backend>> create_backend(std::string_view name, const BackendOptions& options) {
+  std::string known;
+  for (const BackendEntry& entry : backends()) {
+    if (entry.name == name) return entry.create(options);
+    known += (known.empty() ? "" : ", ") + std::string(entry.name);
+  }
+  return make_error(ErrorKind::kDevice, "unknown backend '%s'; this build has: %s", std::string(name).c_str(),
+                    known.c_str());
+}
+
+}  // namespace ei

@@ -1,0 +1,63 @@
+#include "base/clock.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+namespace ei {
+
+namespace {
+// The number in a one-line file such as a control group's limit; -1 when absent or "max".
+int64_t read_number(const char* path) {
+  std::FILE* file = std::fopen(path, "re");
+  if (file == nullptr) return -1;
+  long long value = -1;
+  if (std::fscanf(file, "%lld", &value) != 1) value = -1;
+  std::fclose(file);
+  return value;
+}
+}  // namespace
+
+double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+int64_t peak_rss_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<int64_t>(usage.ru_maxrss) * 1024;
+}
+
+int64_t current_rss_bytes() {
+  std::FILE* file = std::fopen("/proc/self/statm", "re");
+  if (file == nullptr) return 0;
+  long long total = 0;
+  long long resident = 0;
+  const int fields = std::fscanf(file, "%lld %lld", &total, &resident);
+  std::fclose(file);
+  return fields == 2 ? resident * sysconf(_SC_PAGESIZE) : 0;
+}
+
+int64_t available_memory_bytes() {
+  int64_t available = -1;
+  if (std::FILE* file = std::fopen("/proc/meminfo", "re")) {
+    char line[256];
+    long long kib = 0;
+    while (std::fgets(line, sizeof line, file) != nullptr) {
+      if (std::sscanf(line, "MemAvailable: %lld kB", &kib) == 1) available = kib * 1024;
+    }
+    std::fclose(file);
+  }
+  const int64_t limit = read_number("/sys/fs/cgroup/memory.max");
+  const int64_t used = read_number("/sys/fs/cgroup/memory.current");
+  if (limit > 0 && used >= 0) {
+    const int64_t left = std::max<int64_t>(limit - used, 0);
+    available = available < 0 ? left : std::min(available, left);
+  }
+  return available;
+}
+
+}  // namespace ei

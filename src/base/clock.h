@@ -1,0 +1,13 @@
+// Wall time and memory readings for statistics.
+#pragma once
+
+#include <cstdint>
+
+namespace ei {
+
+double now_s();                    // monotonic, seconds
+int64_t peak_rss_bytes();          // highest resident memory of this process so far
+int64_t current_rss_bytes();       // resident memory now
+int64_t available_memory_bytes();  // what the system (or this process's control group) can still give
+
+}  // namespace ei

@@ -1,0 +1,40 @@
+// A plain pool for work outside the forward pass (loading, packing weights, tests). The forward pass itself runs on the
+// backend's own pool; the two are never busy at the same time.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/workers.h"
+
+namespace ei {
+
+class ThreadPool {
+ public:
+  explicit ThreadPool(int num_threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int size() const { return num_threads_; }
+  // Calls job once per thread (the caller is worker 0) and returns when all have finished. Not reentrant.
+  void run(const std::function<void(Worker)>& job);
+
+ private:
+  void serve(int index);
+
+  const int num_threads_;
+  std::mutex mutex_;
+  std::condition_variable start_;
+  std::condition_variable done_;
+  const std::function<void(Worker)>* job_ = nullptr;
+  int64_t generation_ = 0;
+  int running_ = 0;
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace ei

@@ -1,0 +1,16 @@
+# Each ISA variant is compiled with exactly the instructions it uses and is entered only after a run-time check.
+function(ei_isa file flags)
+  if(EXISTS ${CMAKE_SOURCE_DIR}/src/kernels/cpu/${file})
+    set_source_files_properties(${CMAKE_SOURCE_DIR}/src/kernels/cpu/${file} TARGET_DIRECTORY ei_kernels
+      PROPERTIES COMPILE_OPTIONS "-O3;${flags}")
+  endif()
+endfunction()
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  ei_isa(attention_avx2.cpp "-mavx2;-mfma;-mf16c")
+  ei_isa(attention_avx512.cpp "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mfma;-mf16c")
+  ei_isa(attention_avx512bf16.cpp "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512bf16;-mfma;-mf16c")
+  ei_isa(attention_amx.cpp "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512bf16;-mamx-tile;-mamx-bf16;-mfma;-mf16c")
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  ei_isa(attention_neon.cpp "-march=armv8-a")
+  ei_isa(attention_neonbf16.cpp "-march=armv8.2-a+bf16")
+endif()
