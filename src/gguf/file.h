@@ -77,6 +77,7 @@ class File {
  private:
   struct State;
   explicit File(std::unique_ptr<State> state);
+  Status read();
   std::unique_ptr<State> state_;
 };
 

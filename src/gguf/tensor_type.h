@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -16,6 +17,7 @@ struct TensorType {
   bool loadable = true;        // can be the type of a weight on the CPU
 };
 
+std::span<const TensorType> tensor_types();                 // all of them, by ascending id
 const TensorType* find_tensor_type(uint32_t id);            // null when unknown or removed
 const TensorType* find_tensor_type(std::string_view name);  // by name, case-insensitive; null when unknown
 std::string supported_tensor_types();                       // "F32, F16, ..." for messages

@@ -1,0 +1,127 @@
+#include "gguf/file.h"
+
+#include <cstring>
+#include <limits>
+
+#include "gguf/hyperparameters.h"
+#include "gguf/mapping.h"
+#include "gguf/metadata.h"
+#include "gguf/reader.h"
+#include "gguf/tensor_table.h"
+
+namespace ei::gguf {
+namespace {
+
+constexpr uint64_t kDefaultAlignment = 32;
+constexpr uint64_t kMaxAlignment = 1 << 16;
+
+// The magic and the version; refuses what only looks like a model.
+Result<uint32_t> read_version(Reader& reader) {
+  EI_ASSIGN_OR_RETURN(const auto magic, reader.block(4, "the magic number"));
+  if (std::memcmp(magic.data(), "GGUF", 4) != 0) {
+    return make_error(ErrorKind::kModel, "not a GGUF file: it begins with '%s'",
+                      printable({reinterpret_cast<const char*>(magic.data()), magic.size()}).c_str());
+  }
+  EI_ASSIGN_OR_RETURN(const uint32_t version, reader.number<uint32_t>("the version"));
+  if (version == 2 || version == 3) return version;
+  if (version != 0 && (version & 0x00FFFFFFu) == 0) {
+    return make_error(ErrorKind::kModel, "a big-endian GGUF file; convert it to little-endian");
+  }
+  return make_error(ErrorKind::kModel, "GGUF version %u is not supported; versions 2 and 3 are", version);
+}
+
+}  // namespace
+
+struct File::State {
+  std::string path;
+  Mapping mapping;
+  std::span<const std::byte> bytes;
+  uint32_t version = 0;
+  Metadata metadata;
+  TensorTable table;
+};
+
+namespace {
+
+Result<uint64_t> alignment_of(const File& file) {
+  const Value* value = file.find("general.alignment");
+  if (value == nullptr) return kDefaultAlignment;
+  if (value->type != ValueType::kU32) {
+    return make_error(ErrorKind::kModel, "general.alignment is of type %s; u32 is needed",
+                      value_type_name(value->type));
+  }
+  const uint64_t alignment = std::get<uint64_t>(value->data);
+  if (alignment == 0 || alignment > kMaxAlignment || (alignment & (alignment - 1)) != 0) {
+    return make_error(ErrorKind::kModel, "general.alignment is %llu; a power of two up to %llu is needed",
+                      static_cast<unsigned long long>(alignment), static_cast<unsigned long long>(kMaxAlignment));
+  }
+  return alignment;
+}
+
+Error with_path(const std::string& path, const Error& error) {
+  return {error.kind, printable(path, 512) + ": " + error.message};
+}
+
+}  // namespace
+
+Status File::read() {
+  Reader reader(state_->bytes);
+  EI_ASSIGN_OR_RETURN(state_->version, read_version(reader));
+  EI_ASSIGN_OR_RETURN(const uint64_t tensors, reader.number<uint64_t>("the tensor count"));
+  EI_ASSIGN_OR_RETURN(const uint64_t keys, reader.number<uint64_t>("the metadata count"));
+  EI_ASSIGN_OR_RETURN(state_->metadata, read_metadata(reader, keys));
+  EI_ASSIGN_OR_RETURN(const uint64_t alignment, alignment_of(*this));
+  EI_ASSIGN_OR_RETURN(state_->table, read_tensor_table(reader, tensors, alignment, state_->bytes));
+  EI_RETURN_IF_ERROR(check_hyperparameters(*this));
+  return check_vocabulary(*this);
+}
+
+Result<File> File::open(const std::string& path) {
+  Result<Mapping> mapping = Mapping::open(path);
+  if (!mapping.ok()) return with_path(path, mapping.error());
+  auto state = std::make_unique<State>();
+  state->path = path;
+  state->mapping = std::move(mapping).value();
+  state->bytes = state->mapping.bytes();
+  File file(std::move(state));
+  if (Status status = file.read(); !status.ok()) return with_path(path, status.error());
+  return file;
+}
+
+Result<File> File::parse(std::span<const std::byte> bytes, std::string name) {
+  auto state = std::make_unique<State>();
+  state->path = std::move(name);
+  state->bytes = bytes;
+  File file(std::move(state));
+  if (Status status = file.read(); !status.ok()) return with_path(file.path(), status.error());
+  return file;
+}
+
+File::File(std::unique_ptr<State> state) : state_(std::move(state)) {}
+File::File(File&&) noexcept = default;
+File& File::operator=(File&&) noexcept = default;
+File::~File() = default;
+
+const std::string& File::path() const { return state_->path; }
+int64_t File::bytes() const { return static_cast<int64_t>(state_->bytes.size()); }
+uint32_t File::version() const { return state_->version; }
+
+const Value* File::find(std::string_view key) const {
+  const auto found = state_->metadata.index.find(key);
+  return found == state_->metadata.index.end() ? nullptr : &state_->metadata.entries[found->second].second;
+}
+
+std::span<const std::pair<std::string_view, Value>> File::metadata() const { return state_->metadata.entries; }
+
+const Tensor* File::tensor(std::string_view name) const {
+  const auto found = state_->table.index.find(name);
+  return found == state_->table.index.end() ? nullptr : &state_->table.tensors[found->second];
+}
+
+std::span<const Tensor> File::tensors() const { return state_->table.tensors; }
+
+void File::release_pages(const Tensor& tensor) const {
+  state_->mapping.release({tensor.data, static_cast<size_t>(tensor.bytes)});
+}
+
+}  // namespace ei::gguf

@@ -1,0 +1,75 @@
+#include "gguf/mapping.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+namespace ei::gguf {
+namespace {
+
+Status check_kind(const struct stat& info) {
+  if (S_ISDIR(info.st_mode)) return make_error(ErrorKind::kModel, "is a directory; give the path of a .gguf file");
+  if (!S_ISREG(info.st_mode)) return make_error(ErrorKind::kModel, "is not a regular file; copy the model to disk");
+  if (info.st_size == 0) return make_error(ErrorKind::kModel, "is empty; fetch the model again");
+  return {};
+}
+
+Error system_error(const char* action) {
+  return make_error(ErrorKind::kModel, "cannot be %s: %s", action, std::strerror(errno));
+}
+
+}  // namespace
+
+Result<Mapping> Mapping::open(const std::string& path) {
+  if (path.empty()) return make_error(ErrorKind::kModel, "no model file was named");
+  if (path.find('\0') != std::string::npos) return make_error(ErrorKind::kModel, "the path holds a NUL byte");
+  // Looked at before it is opened, because opening a device can have effects and opening a pipe can block.
+  struct stat info = {};
+  if (::stat(path.c_str(), &info) != 0) return system_error("found");
+  EI_RETURN_IF_ERROR(check_kind(info));
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return system_error("opened");
+  Status kind = ::fstat(descriptor, &info) == 0 ? check_kind(info) : Status(system_error("read"));
+  if (!kind.ok()) {
+    ::close(descriptor);
+    return kind.error();
+  }
+  const auto size = static_cast<size_t>(info.st_size);
+  void* data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor, 0);
+  const Error failure = system_error("mapped");
+  ::close(descriptor);
+  if (data == MAP_FAILED) return failure;
+  Mapping mapping;
+  mapping.data_ = static_cast<std::byte*>(data);
+  mapping.size_ = size;
+  return mapping;
+}
+
+Mapping::Mapping(Mapping&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+Mapping& Mapping::operator=(Mapping&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+Mapping::~Mapping() {
+  if (data_ != nullptr) ::munmap(data_, size_);
+}
+
+void Mapping::release(std::span<const std::byte> part) const {
+  if (data_ == nullptr || part.empty()) return;
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(part.data()) + page - 1) / page * page;
+  const uintptr_t end = reinterpret_cast<uintptr_t>(part.data() + part.size()) / page * page;
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
+}  // namespace ei::gguf

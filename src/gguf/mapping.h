@@ -1,0 +1,31 @@
+// Mapping: a regular file mapped read-only into memory; move-only.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+
+namespace ei::gguf {
+
+class Mapping {
+ public:
+  // Refuses, with one line each, what is missing, unreadable, empty or not a regular file.
+  static Result<Mapping> open(const std::string& path);
+
+  Mapping() = default;
+  Mapping(Mapping&& other) noexcept;
+  Mapping& operator=(Mapping&& other) noexcept;
+  ~Mapping();
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  // Drops the whole pages inside `part` from memory; they are read again when touched.
+  void release(std::span<const std::byte> part) const;
+
+ private:
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+}  // namespace ei::gguf
