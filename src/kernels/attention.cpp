@@ -1,0 +1,23 @@
+#include "kernels/attention.h"
+
+#include "kernels/reference/attention_scalar.h"
+
+namespace ei::kernels {
+
+const std::vector<const AttentionVariant*>& attention_variants() {
+  static const std::vector<const AttentionVariant*> variants = {
+      &scalar_attention(),
+  };
+  return variants;
+}
+
+const AttentionVariant* choose_attention(DType key_type, DType value_type, std::string_view isa) {
+  bool allowed = isa.empty();
+  for (const AttentionVariant* variant : attention_variants()) {
+    allowed = allowed || variant->name == isa;
+    if (allowed && variant->usable() && variant->accepts(key_type, value_type)) return variant;
+  }
+  return nullptr;
+}
+
+}  // namespace ei::kernels
