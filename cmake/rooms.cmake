@@ -1,5 +1,5 @@
-# ei_room(NAME DEPS room... LIBS target...): the static library ei_NAME from src/NAME, plus its unit tests
-# (*_test.cpp beside the code) as ei_NAME_test. Rooms include headers of their DEPS only; tests/style checks it.
+# ei_room(NAME DEPS room... LIBS target... LABELS label...): the static library ei_NAME from src/NAME, plus its unit
+# tests (*_test.cpp beside the code) as ei_NAME_test. Rooms include headers of their DEPS only; tests/style checks it.
 add_library(ei_flags INTERFACE)
 target_include_directories(ei_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
 target_compile_options(ei_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -ffp-contract=off)
@@ -8,6 +8,11 @@ if(EI_SANITIZE)
   add_compile_options(-fsanitize=${sanitizers} -fno-omit-frame-pointer -fno-sanitize-recover=all -g)
   add_link_options(-fsanitize=${sanitizers})
 endif()
+
+# ei_tests_LABEL builds every test of a label, so that a sanitizer run compiles only what it runs.
+foreach(label unit fuzz threads)
+  add_custom_target(ei_tests_${label})
+endforeach()
 
 # ei_test(NAME LABELS label... SOURCES file... LIBS target...)
 function(ei_test name)
@@ -20,10 +25,15 @@ function(ei_test name)
     set(arg_TIMEOUT 600)
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
+  foreach(label ${arg_LABELS})
+    if(TARGET ei_tests_${label})
+      add_dependencies(ei_tests_${label} ${name})
+    endif()
+  endforeach()
 endfunction()
 
 function(ei_room name)
-  cmake_parse_arguments(arg "" "" "DEPS;LIBS" ${ARGN})
+  cmake_parse_arguments(arg "" "" "DEPS;LIBS;LABELS" ${ARGN})
   set(folder ${CMAKE_SOURCE_DIR}/src/${name})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${folder}/*.cpp)
   set(tests ${sources})
@@ -42,6 +52,6 @@ function(ei_room name)
   endforeach()
   target_link_libraries(ei_${name} ${scope} ${arg_LIBS})
   if(tests AND EI_TESTS)
-    ei_test(ei_${name}_test LABELS unit SOURCES ${tests} LIBS ei_${name})
+    ei_test(ei_${name}_test LABELS unit ${arg_LABELS} SOURCES ${tests} LIBS ei_${name})
   endif()
 endfunction()

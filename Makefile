@@ -1,0 +1,76 @@
+# The front door; the work is done by tools/deps.sh and the CMake presets. `make` alone lists the targets.
+EI_DEPS_DIR ?= $(CURDIR)/.deps
+EI_MODELS_DIR ?= $(CURDIR)/models
+EI_PORTABLE ?= OFF
+JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 60
+ARGS ?=
+export EI_DEPS_DIR EI_MODELS_DIR EI_PORTABLE LLAMA_CPP_DIR
+
+preset := $(if $(filter ON,$(EI_PORTABLE)),portable,release)
+bin := build/$(preset)/bin
+launcher := $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+configure = cmake --preset $(1) -DEI_DEPS_DIR="$(EI_DEPS_DIR)" $(launcher) >build/$(1).log || { cat build/$(1).log >&2; exit 1; }
+ctest = ctest --output-on-failure --no-tests=error -j $(JOBS) --test-dir
+# These need a GPU, a download, many minutes or MPI; run them with ctest -L.
+opt_in := ^(gpu|slow|model|mpi)$$
+
+# libllama is not instrumented, so containers that it fills must not be watched for overflow.
+asan_env := ASAN_OPTIONS=detect_container_overflow=0:detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1
+tsan_env := TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+
+.PHONY: help deps build demo test check bench models format lint asan tsan fuzz clean
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@echo 'variables: EI_DEPS_DIR EI_MODELS_DIR LLAMA_CPP_DIR EI_PORTABLE=ON JOBS ARGS="--seed 7" FUZZ_SECONDS (README.md)'
+
+deps:
+	@mkdir -p build
+	@tools/deps.sh all
+
+build: deps ## what is missing is installed and fetched, then a Release build (EI_PORTABLE=ON: for any CPU)
+	@$(call configure,$(preset))
+	@cmake --build build/$(preset) -j $(JOBS)
+
+demo: build ## a fact hidden in a 32k-token chronicle, found by the embedded model (ARGS="--seed 7")
+	@$(bin)/entropyinfer demo $(ARGS)
+
+test: check asan ## every default test, then the unit and fuzz-corpus tests under ASan and UBSan
+
+check: build ## every default test of the Release build (ARGS="-L unit" and the like)
+	@$(ctest) build/$(preset) -LE '$(opt_in)' $(ARGS)
+
+asan: deps ## unit and fuzz-corpus tests under AddressSanitizer and UBSan
+	@$(call configure,asan)
+	@cmake --build build/asan -j $(JOBS) --target ei_tests_unit ei_tests_fuzz
+	@$(asan_env) $(ctest) build/asan -L '^(unit|fuzz)$$' -LE '$(opt_in)'
+
+tsan: deps ## the thread pool's and the store's tests under ThreadSanitizer
+	@$(call configure,tsan)
+	@cmake --build build/tsan -j $(JOBS) --target ei_tests_threads
+	@$(tsan_env) $(ctest) build/tsan -L '^threads$$' -LE '$(opt_in)'
+
+fuzz: deps ## every libFuzzer target for FUZZ_SECONDS each
+	@$(call configure,fuzz)
+	@cmake --build build/fuzz -j $(JOBS)
+	@tools/fuzz.sh build/fuzz $(FUZZ_SECONDS)
+
+bench: build ## side by side with llama.cpp (ARGS="--rows smollm2-pp512 --rounds 3")
+	@bench/vs_llama_cpp $(ARGS)
+
+models: ## SmolLM2-135M-Instruct and gemma-3-270m into EI_MODELS_DIR, checked by sha256
+	@tools/deps.sh packages
+	@tools/deps.sh models
+
+format: deps ## clang-format over our sources
+	@tests/style/format.py --fix
+
+lint: deps ## clang-format, includes, text rules and clang-tidy over everything
+	@$(call configure,$(preset))
+	@tests/style/includes.py && tests/style/text.py && tests/style/format.py && tests/style/tidy.py --build build/$(preset) --all
+
+clean: ## removes build/ (the dependencies and models stay)
+	@rm -rf build
