@@ -2,14 +2,11 @@
 
 #ifdef EI_HAVE_ONEDNN
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <mutex>
-#include <oneapi/dnnl/dnnl.hpp>
-#include <unordered_map>
 #include <vector>
 
 #include "backend/onednn_convert.h"
+#include "backend/onednn_panels.h"
 #include "base/check.h"
 #endif
 
@@ -33,172 +30,11 @@ size_t OnednnMatmul::scratch_bytes(const Packed&, int64_t, int) { return 0; }
 
 #else
 
-// oneDNN of Debian runs on OpenMP; only these two of its calls are needed, and clang has no omp.h without libomp.
-extern "C" void omp_set_num_threads(int count);
-extern "C" int omp_get_max_threads(void);
+using namespace onednn;
 
 namespace {
 
-using dnnl::memory;
-using Type = memory::data_type;
-
-constexpr int64_t kTileRows = 256;  // x tile: 256 rows keep re-reading W at 256 flop/byte, and the tile in L2
-constexpr int64_t kMinTileRows = 32;
 constexpr int64_t kPackRows = 16;
-constexpr size_t kAlign = 64;
-
-size_t align_up(size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
-
-// The caller's pool is the only source of threads: oneDNN sees one thread while this lives.
-class SingleThreaded {
- public:
-  SingleThreaded() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
-  ~SingleThreaded() { omp_set_num_threads(before_); }
-  SingleThreaded(const SingleThreaded&) = delete;
-  SingleThreaded& operator=(const SingleThreaded&) = delete;
-
- private:
-  int before_;
-};
-
-dnnl::matmul::primitive_desc describe_matmul(const dnnl::engine& engine, int64_t m, int64_t k, int64_t y_stride,
-                                             const memory::desc& weights) {
-  const Type type = weights.data_type();
-  const memory::desc src({m, k}, type, memory::dims{k, 1});
-  const memory::desc dst({m, weights.dims()[1]}, Type::f32, memory::dims{y_stride, 1});
-  dnnl::primitive_attr attr;
-  // The library's own scratchpad belongs to the thread that made the primitive; ours are shared by all workers.
-  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  return {dnnl::matmul::desc(src, weights, dst), attr, engine};
-}
-
-memory::desc any_weights(int64_t k, int64_t n, Type type) {
-  return memory::desc({k, n}, type, memory::format_tag::any);
-}
-
-// bf16 where oneDNN has a bf16 matmul at all; f32 (holding bf16-rounded values) otherwise.
-Type element_type(const dnnl::engine& engine) {
-  try {
-    describe_matmul(engine, kTileRows, 64, 64, any_weights(64, 64, Type::bf16));
-    return Type::bf16;
-  } catch (const dnnl::error&) {
-    return Type::f32;
-  }
-}
-
-memory::desc weights_layout(const dnnl::engine& engine, int64_t k, int64_t n, Type type) {
-  const memory::desc wanted = describe_matmul(engine, kTileRows, k, n, any_weights(k, n, type)).weights_desc();
-  if (wanted.data.format_kind == dnnl_blocked && wanted.data.extra.flags == 0) return wanted;
-  return memory::desc({k, n}, type, memory::format_tag::ab);
-}
-
-// In a blocked layout the offset of (k, n) is a sum of a part that depends on k and one that depends on n.
-std::vector<int64_t> axis_offsets(const memory::desc& layout, int axis) {
-  const auto& blocking = layout.data.format_desc.blocking;
-  std::vector<int64_t> offsets(static_cast<size_t>(layout.dims()[static_cast<size_t>(axis)]));
-  for (size_t i = 0; i < offsets.size(); ++i) {
-    int64_t position = static_cast<int64_t>(i);
-    int64_t inner_stride = 1;
-    for (int b = blocking.inner_nblks - 1; b >= 0; --b) {
-      const int64_t block = blocking.inner_blks[b];
-      if (blocking.inner_idxs[b] == axis) {
-        offsets[i] += position % block * inner_stride;
-        position /= block;
-      }
-      inner_stride *= block;
-    }
-    offsets[i] += position * blocking.strides[axis];
-  }
-  return offsets;
-}
-
-struct Free {
-  void operator()(void* data) const { std::free(data); }
-};
-
-struct Panels {
-  memory::desc layout;             // of a panel: [K, panel rows]
-  std::vector<int64_t> k_offsets;  // elements
-  std::vector<int64_t> n_offsets;
-  bool pairs = false;  // bf16 elements 2k and 2k + 1 of a row lie in one aligned 32-bit word
-};
-
-struct Primitive {
-  int64_t m = 0;
-  int64_t n = 0;
-  int64_t y_stride = 0;
-  dnnl::matmul primitive;
-  memory::desc src, weights, dst, scratchpad;
-};
-
-struct PackedPanels final : OnednnMatmul::Packed {
-  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
-  Type type = Type::f32;
-  Panels full;  // the first rows / kPanelRows panels
-  Panels tail;  // the last one when kPanelRows does not divide rows
-  size_t panel_bytes = 0;
-  size_t scratchpad_bytes = 0;
-  std::unique_ptr<std::byte, Free> data;
-  mutable std::mutex mutex;
-  mutable std::vector<std::unique_ptr<Primitive>> primitives;  // few: tile heights × panel widths × strides of y
-
-  int64_t num_panels() const { return (rows + OnednnMatmul::kPanelRows - 1) / OnednnMatmul::kPanelRows; }
-  int64_t panel_rows(int64_t panel) const {
-    return std::min(OnednnMatmul::kPanelRows, rows - panel * OnednnMatmul::kPanelRows);
-  }
-  const Panels& panels(int64_t n) const { return n == OnednnMatmul::kPanelRows ? full : tail; }
-  size_t element_bytes() const { return type == Type::bf16 ? 2 : 4; }
-
-  const Primitive& primitive(int64_t m, int64_t n, int64_t y_stride) const {
-    const std::scoped_lock lock(mutex);
-    for (const auto& known : primitives) {
-      if (known->m == m && known->n == n && known->y_stride == y_stride) return *known;
-    }
-    const auto made = describe_matmul(engine, m, cols, y_stride, panels(n).layout);
-    primitives.push_back(
-        std::make_unique<Primitive>(Primitive{m, n, y_stride, dnnl::matmul(made), made.src_desc(), made.weights_desc(),
-                                              made.dst_desc(), made.scratchpad_desc()}));
-    return *primitives.back();
-  }
-};
-
-bool holds_pairs(const Panels& panels) {
-  if (panels.k_offsets.size() % 2 != 0) return false;
-  for (size_t k = 0; k < panels.k_offsets.size(); k += 2) {
-    if (panels.k_offsets[k] % 2 != 0 || panels.k_offsets[k + 1] != panels.k_offsets[k] + 1) return false;
-  }
-  return std::all_of(panels.n_offsets.begin(), panels.n_offsets.end(), [](int64_t offset) { return offset % 2 == 0; });
-}
-
-void lay_out(PackedPanels& packed, int64_t n, Panels& panels) {
-  panels.layout = weights_layout(packed.engine, packed.cols, n, packed.type);
-  panels.k_offsets = axis_offsets(panels.layout, 0);
-  panels.n_offsets = axis_offsets(panels.layout, 1);
-  panels.pairs = holds_pairs(panels);
-  for (int64_t m = kTileRows; m >= kMinTileRows; m /= 2) {
-    const auto made = describe_matmul(packed.engine, m, packed.cols, n, panels.layout);
-    packed.scratchpad_bytes = std::max(packed.scratchpad_bytes, made.scratchpad_desc().get_size());
-  }
-}
-
-// The shapes, without the memory.
-std::unique_ptr<PackedPanels> lay_out(int64_t rows_n, int64_t cols_k) {
-  auto packed = std::make_unique<PackedPanels>();
-  packed->rows = rows_n;
-  packed->cols = cols_k;
-  packed->type = element_type(packed->engine);
-  const int64_t tail = rows_n % OnednnMatmul::kPanelRows;
-  if (rows_n >= OnednnMatmul::kPanelRows) {
-    lay_out(*packed, OnednnMatmul::kPanelRows, packed->full);
-    packed->panel_bytes = align_up(packed->full.layout.get_size());
-    packed->bytes = packed->panel_bytes * static_cast<size_t>(rows_n / OnednnMatmul::kPanelRows);
-  }
-  if (tail > 0) {
-    lay_out(*packed, tail, packed->tail);
-    packed->bytes += align_up(packed->tail.layout.get_size());
-  }
-  return packed;
-}
 
 // Rows of x are cut into tiles of 256, then one each of 128, 64, 32 as the rest needs, then one of 32 partly empty:
 // four heights in all, so few primitives are ever made.
@@ -250,9 +86,9 @@ void convert_tile(const PackedPanels& packed, const Work& work, const Tile& tile
     const float* from = work.x + (tile.begin + row) * work.x_stride;
     std::byte* to = work.scratch + static_cast<size_t>(row) * row_bytes;
     if (packed.type == Type::bf16) {
-      onednn::round_to_bf16(from, reinterpret_cast<uint16_t*>(to), packed.cols);
+      round_to_bf16(from, reinterpret_cast<uint16_t*>(to), packed.cols);
     } else {
-      onednn::round_in_f32(from, reinterpret_cast<float*>(to), packed.cols);
+      round_in_f32(from, reinterpret_cast<float*>(to), packed.cols);
     }
   }
   std::memset(work.scratch + static_cast<size_t>(tile.rows) * row_bytes, 0,
@@ -382,14 +218,14 @@ void OnednnMatmul::repack(Packed& base, int64_t begin, int64_t end, const RowSou
     const int64_t count = (stop - row) * packed.cols;
     if (packed.type == Type::bf16) {
       auto* elements = reinterpret_cast<uint16_t*>(rounded.data());
-      onednn::round_to_bf16(rows.data(), elements, count);
+      round_to_bf16(rows.data(), elements, count);
       if (panels.pairs) {
         place_rows<2>(panels, rounded.data(), packed.cols / 2, first, last, reinterpret_cast<uint32_t*>(to));
       } else {
         place_rows<1>(panels, elements, packed.cols, first, last, reinterpret_cast<uint16_t*>(to));
       }
     } else {
-      onednn::round_in_f32(rows.data(), rows.data(), count);
+      round_in_f32(rows.data(), rows.data(), count);
       place_rows<1>(panels, rows.data(), packed.cols, first, last, reinterpret_cast<float*>(to));
     }
     row = stop;
@@ -427,7 +263,7 @@ void OnednnMatmul::run(const Packed& base, const float* x, int64_t x_stride, flo
     }
   } catch (const dnnl::error&) {
     // The same shapes were described when the matrix was laid out: only exhausted memory is left.
-    EI_CHECK(!"oneDNN failed to make or run a matmul it had accepted");
+    check_failed(__FILE__, __LINE__, "oneDNN failed on a matmul it had accepted");
   }
 }
 

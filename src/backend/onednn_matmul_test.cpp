@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <random>
 #include <vector>
@@ -117,6 +118,20 @@ TEST(OnednnMatmul, RepacksInPlaceFromManyThreads) {
     OnednnMatmul::repack(**packed, range.begin, range.end, problem.source(2));
   });
   expect_product(problem, run(**packed, problem, 2, 0), 2, seed);
+}
+
+TEST(OnednnMatmul, StartsNoThreadsOfItsOwn) {
+  if (!OnednnMatmul::built()) GTEST_SKIP() << "built without oneDNN";
+  const auto threads = [] {
+    const std::filesystem::directory_iterator tasks("/proc/self/task");
+    return std::distance(begin(tasks), end(tasks));
+  };
+  const auto before = threads();
+  const Problem problem(512, 512, 64, 7);
+  auto packed = OnednnMatmul::pack(problem.n, problem.k, problem.source());
+  ASSERT_TRUE(packed.ok()) << packed.error().message;
+  run(**packed, problem, 1, 0);
+  EXPECT_EQ(threads(), before);  // OpenMP would keep a team it had started
 }
 
 TEST(OnednnMatmul, RefusesAnEmptyMatrixAndAcceptsNoRows) {
