@@ -4,17 +4,26 @@
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
+
+#include "base/cancel.h"
 
 namespace ei {
 
 class WorkQueue {
  public:
-  // The next piece, or a number >= `count` when all are taken. Pieces are handed out in ascending order.
-  int64_t take() { return next_.fetch_add(1, std::memory_order_relaxed); }
+  // The next piece, or a number >= the count of pieces when all are taken. Pieces are handed out in ascending order.
+  // After a cancellation no further piece is handed out.
+  int64_t take() {
+    if (cancel_ != nullptr && cancel_->cancelled()) return std::numeric_limits<int64_t>::max();
+    return next_.fetch_add(1, std::memory_order_relaxed);
+  }
   void reset() { next_.store(0, std::memory_order_relaxed); }
+  void watch(const CancelToken* cancel) { cancel_ = cancel; }
 
  private:
   alignas(64) std::atomic<int64_t> next_{0};
+  const CancelToken* cancel_ = nullptr;
 };
 
 struct Worker {

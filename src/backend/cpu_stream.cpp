@@ -1,0 +1,231 @@
+#include "backend/cpu_stream.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backend/host_memory.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "kernels/rowwise.h"
+
+namespace ei {
+
+namespace {
+
+constexpr size_t kMaxNodes = 16384;  // a chunk of a 200-layer model needs about 3000
+
+const CpuWeight& cpu(const Weight& weight) { return static_cast<const CpuWeight&>(weight); }
+const float* gain_of(const Weight* weight) { return weight != nullptr ? cpu(*weight).vector.data() : nullptr; }
+
+}  // namespace
+
+CpuStream::CpuStream(GgmlDevice& device, std::string isa, const CancelToken* cancel)
+    : device_(device), isa_(std::move(isa)), cancel_(cancel) {
+  // Four tensors a node is generous: a product needs its two operands and itself.
+  arena_.resize(ggml_tensor_overhead() * kMaxNodes + ggml_graph_overhead_custom(kMaxNodes, /*grads=*/false) + 4096);
+  context_ = ggml_init({arena_.size(), arena_.data(), /*no_alloc=*/true});
+}
+
+CpuStream::~CpuStream() { ggml_free(context_); }
+
+void CpuStream::begin() {
+  if (graph_ == nullptr) graph_ = ggml_new_graph_custom(context_, kMaxNodes, /*grads=*/false);
+}
+
+void CpuStream::add_node(ggml_tensor* node) {
+  node->flags |= GGML_TENSOR_FLAG_COMPUTE;
+  ggml_graph_add_node(graph_, node);
+}
+
+void CpuStream::run_op(ggml_tensor*, int index, int count, void* op) {
+  const Op& self = *static_cast<const Op*>(op);
+  if (index != 0) {
+    self.job(Worker{index, count});
+    return;
+  }
+  const double start = now_s();
+  self.job(Worker{index, count});
+  *self.seconds += now_s() - start;
+}
+
+void CpuStream::add(Job job, double* seconds) {
+  begin();
+  ops_.push_back({std::move(job), seconds});
+  add_node(ggml_custom_4d(context_, GGML_TYPE_F32, 1, 1, 1, 1, nullptr, 0, run_op, GGML_N_TASKS_MAX, &ops_.back()));
+}
+
+void CpuStream::add_rows(int64_t rows, std::function<void(Range)> job) {
+  add([rows, job = std::move(job)](Worker worker) { job(even_share(rows, worker)); }, &times_.other_s);
+}
+
+void CpuStream::embed(const Weight& table, std::span<const int32_t> tokens, float scale, Matrix out) {
+  const auto* ids = static_cast<const int32_t*>(stage(tokens.data(), tokens.size_bytes()));
+  const HostTensor& rows = cpu(table).table;
+  const auto type = static_cast<ggml_type>(rows.type);
+  const size_t row_bytes = ggml_row_size(type, rows.cols);
+  const ggml_to_float_t to_float = ggml_get_type_traits(type)->to_float;
+  add_rows(out.rows, [=](Range range) {
+    for (int64_t t = range.begin; t < range.end; ++t) {
+      const auto* row = static_cast<const std::byte*>(rows.data) + static_cast<size_t>(ids[t]) * row_bytes;
+      float* to = out.data + t * out.stride;
+      if (type == GGML_TYPE_F32) {
+        std::memcpy(to, row, row_bytes);
+      } else {
+        to_float(row, to, rows.cols);
+      }
+      if (scale != 1.0f) {
+        for (int64_t i = 0; i < rows.cols; ++i) to[i] *= scale;
+      }
+    }
+  });
+}
+
+void CpuStream::matmul(const Weight& weight, Matrix x, Matrix y, const Weight* bias) {
+  begin();
+  EI_CHECK_EQ(x.cols, weight.cols);
+  EI_CHECK_EQ(y.cols, weight.rows);
+  for (const WeightPart& part : cpu(weight).parts) {
+    ggml_tensor* input = ggml_new_tensor_2d(context_, GGML_TYPE_F32, x.cols, x.rows);
+    input->data = x.data;
+    input->nb[1] = static_cast<size_t>(x.stride) * sizeof(float);
+    input->nb[2] = input->nb[3] = input->nb[1] * static_cast<size_t>(x.rows);
+    ggml_tensor* product = ggml_mul_mat(context_, part.tensor, input);
+    product->data = y.data + part.first_row;
+    product->nb[1] = static_cast<size_t>(y.stride) * sizeof(float);
+    product->nb[2] = product->nb[3] = product->nb[1] * static_cast<size_t>(y.rows);
+    add_node(product);
+  }
+  if (bias != nullptr) {
+    add_rows(y.rows, [y, values = gain_of(bias)](Range rows) { kernels::add_bias(values, y, rows); });
+  }
+}
+
+void CpuStream::rms_norm(Matrix x, const Weight& gain, float eps, Matrix y) {
+  add_rows(x.rows, [=, values = gain_of(&gain)](Range rows) { kernels::rms_norm(x, values, eps, y, rows); });
+}
+
+void CpuStream::add_rms_norm(Matrix x, Matrix sum, const Weight* gain, float eps, Matrix y) {
+  add_rows(x.rows, [=, values = gain_of(gain)](Range rows) { kernels::add_rms_norm(x, sum, values, eps, y, rows); });
+}
+
+void CpuStream::rotate_append(const RotateAppendParams& params) {
+  add_rows(params.q.rows, [params](Range rows) {
+    const int32_t head_dim = params.append.head_dim;
+    kernels::RotateHead rotate{
+        .eps = params.norm_eps, .dims = params.rope.dims, .head_dim = head_dim, .interleaved = params.rope.interleaved};
+    for (const auto& [matrix, norm] : {std::pair{params.q, params.q_norm}, std::pair{params.k, params.k_norm}}) {
+      rotate.gain = gain_of(norm);
+      for (int64_t t = rows.begin; t < rows.end; ++t) {
+        rotate.cos = params.rope.cos + t * (params.rope.dims / 2);
+        rotate.sin = params.rope.sin + t * (params.rope.dims / 2);
+        for (int64_t first = 0; first < matrix.cols; first += head_dim) {
+          kernels::rotate_head(rotate, matrix.data + t * matrix.stride + first);
+        }
+      }
+    }
+    const size_t key_row = static_cast<size_t>(head_dim) * dtype_bytes(params.append.key_type);
+    const size_t value_row = static_cast<size_t>(head_dim) * dtype_bytes(params.append.value_type);
+    for (const KvAppend::Run& run : params.append.runs) {
+      const int64_t begin = std::max(rows.begin, run.token);
+      const int64_t end = std::min(rows.end, run.token + run.count);
+      for (int64_t t = begin; t < end; ++t) {
+        const auto row = static_cast<size_t>(t - run.token);
+        const int64_t column = static_cast<int64_t>(run.kv_head) * head_dim;
+        kernels::convert_row(params.k.data + t * params.k.stride + column,
+                             static_cast<std::byte*>(run.keys) + row * key_row, params.append.key_type, head_dim);
+        kernels::convert_row(params.v.data + t * params.v.stride + column,
+                             static_cast<std::byte*>(run.values) + row * value_row, params.append.value_type, head_dim);
+      }
+    }
+  });
+}
+
+void CpuStream::attention(const kernels::AttentionParams& params) {
+  const kernels::AttentionVariant* variant = kernels::choose_attention(params.kv.key_type, params.kv.value_type, isa_);
+  EI_CHECK(variant != nullptr);
+  const size_t bytes = variant->scratch_bytes(params, device_.threads());
+  if (attention_scratch_.bytes() < bytes) {
+    // Nodes already recorded hold the old address, so the old memory must outlive them.
+    auto larger = allocate_host(bytes);
+    if (!larger.ok()) {
+      if (failed_.ok()) failed_ = larger.error();
+      return;
+    }
+    retired_.push_back(std::move(attention_scratch_));
+    attention_scratch_ = std::move(larger).value();
+  }
+  void* memory = attention_scratch_.data();
+  WorkQueue& queue = queues_.emplace_back();
+  queue.watch(cancel_);
+  add(
+      [memory](Worker worker) {
+        if (worker.index == 0) std::memset(memory, 0, kernels::kScratchHeader);
+      },
+      &times_.other_s);
+  add([variant, params, memory, &queue](Worker worker) { variant->run(params, memory, queue, worker); },
+      &times_.attention_s);
+}
+
+void CpuStream::activate(Activation kind, Matrix gate, Matrix up, Matrix out) {
+  add_rows(gate.rows, [=](Range rows) {
+    if (kind == Activation::kSilu) {
+      kernels::silu_multiply(gate, up, out, rows);
+    } else {
+      kernels::gelu_multiply(gate, up, out, rows);
+    }
+  });
+}
+
+void CpuStream::softcap(Matrix x, float cap) {
+  add_rows(x.rows, [=](Range rows) { kernels::softcap(x, cap, rows); });
+}
+
+void CpuStream::copy(Matrix from, Matrix to) {
+  add_rows(from.rows, [=](Range rows) {
+    for (int64_t row = rows.begin; row < rows.end; ++row) {
+      std::memcpy(to.data + row * to.stride, from.data + row * from.stride,
+                  static_cast<size_t>(from.cols) * sizeof(float));
+    }
+  });
+}
+
+Result<Matrix> CpuStream::scratch(int slot, int64_t rows, int64_t cols) {
+  const auto bytes = static_cast<size_t>(rows) * static_cast<size_t>(cols) * sizeof(float);
+  Buffer& buffer = scratch_[slot];
+  if (buffer.bytes() < bytes) {
+    EI_ASSIGN_OR_RETURN(buffer, allocate_host(bytes));
+  }
+  return Matrix{static_cast<float*>(buffer.data()), rows, cols, cols};
+}
+
+const void* CpuStream::stage(const void* data, size_t bytes) {
+  const auto* first = static_cast<const std::byte*>(data);
+  return staged_.emplace_back(first, first + bytes).data();
+}
+
+Status CpuStream::synchronize() {
+  Status status = failed_;
+  if (status.ok() && graph_ != nullptr) {
+    const double start = now_s();
+    const Times before = times_;
+    status = device_.compute(graph_, cancel_);
+    const double own = times_.attention_s - before.attention_s + times_.other_s - before.other_s;
+    times_.matmul_s += std::max(0.0, now_s() - start - own);
+  }
+  graph_ = nullptr;
+  ops_.clear();
+  queues_.clear();
+  staged_.clear();
+  retired_.clear();
+  failed_ = {};
+  ggml_reset(context_);
+  return status;
+}
+
+void CpuStream::read(Matrix from, float* to) {
+  for (int64_t row = 0; row < from.rows; ++row) {
+    std::memcpy(to + row * from.cols, from.data + row * from.stride, static_cast<size_t>(from.cols) * sizeof(float));
+  }
+}
+
+}  // namespace ei

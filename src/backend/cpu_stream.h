@@ -1,0 +1,67 @@
+// CpuStream: records a session's operations as nodes of one ggml graph (matrix products are ggml's nodes, everything
+// else custom nodes that call our kernels) and runs them all at synchronize(), on the one pool of the device.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/cpu_weight.h"
+#include "backend/ggml_device.h"
+
+namespace ei {
+
+class CpuStream : public Stream {
+ public:
+  CpuStream(GgmlDevice& device, std::string isa, const CancelToken* cancel);
+  ~CpuStream() override;
+
+  void embed(const Weight& table, std::span<const int32_t> tokens, float scale, Matrix out) override;
+  void matmul(const Weight& weight, Matrix x, Matrix y, const Weight* bias) override;
+  void rms_norm(Matrix x, const Weight& gain, float eps, Matrix y) override;
+  void add_rms_norm(Matrix x, Matrix sum, const Weight* gain, float eps, Matrix y) override;
+  void rotate_append(const RotateAppendParams& params) override;
+  void attention(const kernels::AttentionParams& params) override;
+  void activate(Activation kind, Matrix gate, Matrix up, Matrix out) override;
+  void softcap(Matrix x, float cap) override;
+  void copy(Matrix from, Matrix to) override;
+  Result<Matrix> scratch(int slot, int64_t rows, int64_t cols) override;
+  const void* stage(const void* data, size_t bytes) override;
+  Status synchronize() override;
+  void read(Matrix from, float* to) override;
+  Times times() const override { return times_; }
+
+ private:
+  using Job = std::function<void(Worker)>;
+  struct Op {
+    Job job;
+    double* seconds = nullptr;  // where worker 0's time goes
+  };
+
+  static void run_op(ggml_tensor* node, int index, int count, void* op);
+  // Adds a node that every worker enters once; nodes run in the order they were added, with a barrier between them.
+  void add(Job job, double* seconds);
+  void add_rows(int64_t rows, std::function<void(Range)> job);
+  void add_node(ggml_tensor* node);
+  void begin();
+
+  GgmlDevice& device_;
+  const std::string isa_;
+  const CancelToken* cancel_;
+  std::vector<std::byte> arena_;
+  ggml_context* context_ = nullptr;
+  ggml_cgraph* graph_ = nullptr;
+  std::deque<Op> ops_;
+  std::deque<WorkQueue> queues_;
+  std::deque<std::vector<std::byte>> staged_;
+  std::map<int, Buffer> scratch_;
+  Buffer attention_scratch_;
+  std::vector<Buffer> retired_;  // grown out of, still named by recorded nodes
+  Times times_;
+  Status failed_;  // the first error of a call that could not report it itself
+};
+
+}  // namespace ei

@@ -1,0 +1,116 @@
+#include "backend/cpu_weight.h"
+
+#include <cstring>
+
+#include "base/check.h"
+
+namespace ei {
+
+namespace {
+
+size_t row_bytes(const HostTensor& tensor) { return ggml_row_size(static_cast<ggml_type>(tensor.type), tensor.cols); }
+
+// One type for all parts, so that they can be stacked into one tensor?
+bool uniform(std::span<const HostTensor> parts) {
+  for (const HostTensor& part : parts) {
+    if (part.type != parts.front().type) return false;
+  }
+  return true;
+}
+
+ggml_tensor* new_tensor(CpuWeight& weight, const HostTensor& like, int64_t rows) {
+  return ggml_new_tensor_2d(weight.context, static_cast<ggml_type>(like.type), like.cols, rows);
+}
+
+// Copies the stacked rows into ggml's repacked form. False when the memory is not there.
+bool repack(CpuWeight& weight, std::span<const HostTensor> parts, ggml_backend_buffer_type_t type) {
+  ggml_tensor* tensor = new_tensor(weight, parts.front(), weight.rows);
+  const size_t bytes = ggml_backend_buft_get_alloc_size(type, tensor);
+  weight.buffer = ggml_backend_buft_alloc_buffer(type, bytes);
+  if (weight.buffer == nullptr) return false;
+  if (ggml_backend_tensor_alloc(weight.buffer, tensor, ggml_backend_buffer_get_base(weight.buffer)) !=
+      GGML_STATUS_SUCCESS) {
+    return false;
+  }
+  if (parts.size() == 1) {
+    ggml_backend_tensor_set(tensor, parts.front().data, 0, ggml_nbytes(tensor));
+  } else {
+    std::vector<std::byte> stacked(ggml_nbytes(tensor));
+    size_t offset = 0;
+    for (const HostTensor& part : parts) {
+      const size_t part_bytes = row_bytes(part) * static_cast<size_t>(part.rows);
+      std::memcpy(stacked.data() + offset, part.data, part_bytes);
+      offset += part_bytes;
+    }
+    EI_CHECK_EQ(offset, stacked.size());
+    ggml_backend_tensor_set(tensor, stacked.data(), 0, stacked.size());
+  }
+  weight.parts.push_back({tensor, 0, weight.rows});
+  weight.held_bytes = static_cast<int64_t>(bytes);
+  return true;
+}
+
+}  // namespace
+
+CpuWeight::~CpuWeight() {
+  if (buffer != nullptr) ggml_backend_buffer_free(buffer);
+  if (context != nullptr) ggml_free(context);
+}
+
+Result<std::unique_ptr<CpuWeight>> load_cpu_matrix(const GgmlDevice& device, std::span<const HostTensor> parts) {
+  auto weight = std::make_unique<CpuWeight>();
+  weight->cols = parts.front().cols;
+  for (const HostTensor& part : parts) weight->rows += part.rows;
+  weight->context = ggml_init({ggml_tensor_overhead() * (parts.size() + 1), nullptr, /*no_alloc=*/true});
+  if (uniform(parts)) {
+    const auto type = static_cast<ggml_type>(parts.front().type);
+    if (ggml_backend_buffer_type_t repacked = device.repacked_type(type, weight->rows, weight->cols)) {
+      if (!repack(*weight, parts, repacked)) {
+        return make_error(ErrorKind::kMemory, "out of memory for the weights (at tensor '%s')",
+                          std::string(parts.front().name).c_str());
+      }
+      return weight;
+    }
+  }
+  int64_t first_row = 0;
+  for (const HostTensor& part : parts) {
+    ggml_tensor* tensor = new_tensor(*weight, part, part.rows);
+    tensor->data = const_cast<void*>(part.data);
+    weight->parts.push_back({tensor, first_row, part.rows});
+    first_row += part.rows;
+  }
+  return weight;
+}
+
+Result<std::unique_ptr<CpuWeight>> load_cpu_table(const HostTensor& table) {
+  auto weight = std::make_unique<CpuWeight>();
+  weight->rows = table.rows;
+  weight->cols = table.cols;
+  weight->table = table;
+  return weight;
+}
+
+Result<std::unique_ptr<CpuWeight>> load_cpu_vector(std::span<const HostTensor> parts) {
+  auto weight = std::make_unique<CpuWeight>();
+  weight->rows = 1;
+  for (const HostTensor& part : parts) {
+    const auto old = weight->vector.size();
+    const auto count = static_cast<size_t>(part.rows * part.cols);
+    weight->vector.resize(old + count);
+    if (part.type == GGML_TYPE_F32) {
+      std::memcpy(weight->vector.data() + old, part.data, count * sizeof(float));
+    } else {
+      const ggml_to_float_t to_float = ggml_get_type_traits(static_cast<ggml_type>(part.type))->to_float;
+      if (to_float == nullptr) {
+        return make_error(ErrorKind::kModel, "tensor '%s' has a type that cannot be read as numbers",
+                          std::string(part.name).c_str());
+      }
+      to_float(part.data, weight->vector.data() + old, static_cast<int64_t>(count));
+    }
+  }
+  weight->cols = static_cast<int64_t>(weight->vector.size());
+  weight->held_bytes = weight->cols * static_cast<int64_t>(sizeof(float));
+  return weight;
+}
+
+}  // namespace ei

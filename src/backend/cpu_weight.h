@@ -1,0 +1,34 @@
+// A weight matrix on the CPU: repacked by ggml where it has faster kernels for the type, otherwise read in place from
+// the model file.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/ggml_device.h"
+
+namespace ei {
+
+// Rows [first_row, first_row + rows) of the stacked matrix as one ggml tensor.
+struct WeightPart {
+  ggml_tensor* tensor = nullptr;
+  int64_t first_row = 0;
+  int64_t rows = 0;
+};
+
+struct CpuWeight : Weight {
+  ~CpuWeight() override;
+  std::vector<WeightPart> parts;           // for matmul
+  std::vector<float> vector;               // for norms and biases
+  HostTensor table;                        // for embed: rows stay in the model file
+  int64_t held_bytes = 0;                  // memory beyond the model file's mapping
+  ggml_context* context = nullptr;         // owns the tensors' headers
+  ggml_backend_buffer_t buffer = nullptr;  // owns the repacked copy
+};
+
+Result<std::unique_ptr<CpuWeight>> load_cpu_matrix(const GgmlDevice& device, std::span<const HostTensor> parts);
+Result<std::unique_ptr<CpuWeight>> load_cpu_table(const HostTensor& table);
+Result<std::unique_ptr<CpuWeight>> load_cpu_vector(std::span<const HostTensor> parts);
+
+}  // namespace ei

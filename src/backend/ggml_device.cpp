@@ -1,0 +1,96 @@
+#include "backend/ggml_device.h"
+
+namespace ei {
+
+namespace {
+
+// Looks a function of the CPU backend up by name; the signature is the caller's to know (ggml-cpu.h).
+template <typename Function>
+Function* procedure(ggml_backend_reg_t registry, const char* name) {
+  return reinterpret_cast<Function*>(ggml_backend_reg_get_proc_address(registry, name));
+}
+
+bool raised(void* token) { return static_cast<const CancelToken*>(token)->cancelled(); }
+
+}  // namespace
+
+Result<std::unique_ptr<GgmlDevice>> GgmlDevice::create(int threads) {
+  ggml_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
+  ggml_backend_dev_t device = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
+  if (device == nullptr) {
+    ggml_backend_load_all();
+    device = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
+  }
+  if (device == nullptr) return make_error(ErrorKind::kDevice, "ggml found no CPU variant for this machine");
+  if (threads < 1 || threads > GGML_MAX_N_THREADS) {
+    return make_error(ErrorKind::kUsage, "threads must be between 1 and %d, not %d", GGML_MAX_N_THREADS, threads);
+  }
+  std::unique_ptr<GgmlDevice> self(new GgmlDevice());
+  self->threads_ = threads;
+  self->device_ = device;
+  self->backend_ = ggml_backend_dev_init(device, nullptr);
+  ggml_backend_reg_t registry = ggml_backend_dev_backend_reg(device);
+  auto* new_pool = procedure<ggml_threadpool*(ggml_threadpool_params*)>(registry, "ggml_threadpool_new");
+  auto* set_pool = procedure<void(ggml_backend_t, ggml_threadpool*)>(registry, "ggml_backend_cpu_set_threadpool");
+  auto* set_threads = procedure<void(ggml_backend_t, int)>(registry, "ggml_backend_set_n_threads");
+  auto* extra_types =
+      procedure<ggml_backend_buffer_type_t*(ggml_backend_dev_t)>(registry, "ggml_backend_dev_get_extra_bufts");
+  self->free_pool_ = procedure<void(ggml_threadpool*)>(registry, "ggml_threadpool_free");
+  self->set_abort_ =
+      procedure<void(ggml_backend_t, ggml_abort_callback, void*)>(registry, "ggml_backend_set_abort_callback");
+  if (self->backend_ == nullptr || new_pool == nullptr || set_pool == nullptr || set_threads == nullptr ||
+      self->free_pool_ == nullptr || self->set_abort_ == nullptr) {
+    return make_error(ErrorKind::kDevice, "ggml's CPU backend lacks a function this engine needs");
+  }
+  ggml_threadpool_params params = ggml_threadpool_params_default(threads);
+  self->pool_ = new_pool(&params);
+  if (self->pool_ == nullptr) return make_error(ErrorKind::kDevice, "could not start %d threads", threads);
+  set_pool(self->backend_, self->pool_);
+  set_threads(self->backend_, threads);
+  if (extra_types != nullptr) {
+    for (ggml_backend_buffer_type_t* type = extra_types(device); type != nullptr && *type != nullptr; ++type) {
+      self->extra_types_.push_back(*type);
+    }
+  }
+  return self;
+}
+
+GgmlDevice::~GgmlDevice() {
+  if (backend_ != nullptr) ggml_backend_free(backend_);
+  if (pool_ != nullptr) free_pool_(pool_);
+}
+
+Status GgmlDevice::compute(ggml_cgraph* graph, const CancelToken* cancel) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  set_abort_(backend_, cancel != nullptr ? raised : nullptr, const_cast<CancelToken*>(cancel));
+  const ggml_status status = ggml_backend_graph_compute(backend_, graph);
+  if (cancel != nullptr && cancel->cancelled()) return make_error(ErrorKind::kInterrupted, "interrupted");
+  if (status == GGML_STATUS_ALLOC_FAILED) return make_error(ErrorKind::kMemory, "out of memory in a matrix product");
+  if (status != GGML_STATUS_SUCCESS) return make_error(ErrorKind::kDevice, "the CPU backend failed");
+  return {};
+}
+
+ggml_backend_buffer_type_t GgmlDevice::repacked_type(ggml_type type, int64_t rows, int64_t cols) const {
+  ggml_init_params params{ggml_tensor_overhead() * 4, nullptr, /*no_alloc=*/true};
+  ggml_context* context = ggml_init(params);
+  ggml_tensor* weight = ggml_new_tensor_2d(context, type, cols, rows);
+  ggml_tensor* x = ggml_new_tensor_2d(context, GGML_TYPE_F32, cols, 512);
+  ggml_tensor* product = ggml_mul_mat(context, weight, x);
+  ggml_backend_buffer_type_t found = nullptr;
+  for (ggml_backend_buffer_type_t candidate : extra_types_) {
+    // An empty buffer of that type is enough for the device to say whether it would take the product.
+    ggml_backend_buffer_t probe = ggml_backend_buft_alloc_buffer(candidate, 0);
+    weight->buffer = probe;
+    const bool takes = probe != nullptr && ggml_backend_dev_supports_op(device_, product);
+    weight->buffer = nullptr;
+    if (probe != nullptr) ggml_backend_buffer_free(probe);
+    if (takes) {
+      found = candidate;
+      break;
+    }
+  }
+  ggml_free(context);
+  return found;
+}
+
+}  // namespace ei

@@ -1,0 +1,230 @@
+#include "backend/reference_backend.h"
+
+#include <ggml.h>
+
+#include <cmath>
+#include <cstring>
+#include <deque>
+#include <map>
+
+#include "backend/host_memory.h"
+#include "base/check.h"
+#include "base/clock.h"
+
+namespace ei {
+
+namespace {
+
+// Every weight is kept as plain f32, whatever the file holds.
+struct F32Weight : Weight {
+  std::vector<float> data;  // [rows, cols]
+};
+
+const float* values(const Weight& weight) { return static_cast<const F32Weight&>(weight).data.data(); }
+
+Result<std::unique_ptr<Weight>> load_f32(std::span<const HostTensor> parts) {
+  auto weight = std::make_unique<F32Weight>();
+  for (const HostTensor& part : parts) {
+    const ggml_to_float_t to_float = ggml_get_type_traits(static_cast<ggml_type>(part.type))->to_float;
+    if (part.type != GGML_TYPE_F32 && to_float == nullptr) {
+      return make_error(ErrorKind::kModel, "tensor '%s' has a type that cannot be read as numbers",
+                        std::string(part.name).c_str());
+    }
+    const size_t old = weight->data.size();
+    const auto count = static_cast<size_t>(part.rows * part.cols);
+    weight->data.resize(old + count);
+    if (part.type == GGML_TYPE_F32) {
+      std::memcpy(weight->data.data() + old, part.data, count * sizeof(float));
+    } else {
+      to_float(part.data, weight->data.data() + old, static_cast<int64_t>(count));
+    }
+    weight->rows += part.rows;
+    weight->cols = part.cols;
+  }
+  return std::unique_ptr<Weight>(std::move(weight));
+}
+
+void norm_row(const float* x, const float* gain, float eps, float* y, int64_t cols) {
+  double sum = 0;
+  for (int64_t i = 0; i < cols; ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  const float scale = 1.0f / std::sqrt(static_cast<float>(sum / static_cast<double>(cols)) + eps);
+  for (int64_t i = 0; i < cols; ++i) y[i] = x[i] * scale * gain[i];
+}
+
+class ReferenceStream : public Stream {
+ public:
+  explicit ReferenceStream(const CancelToken* cancel) : cancel_(cancel) {}
+
+  void embed(const Weight& table, std::span<const int32_t> tokens, float scale, Matrix out) override {
+    for (size_t t = 0; t < tokens.size(); ++t) {
+      const float* row = values(table) + tokens[t] * table.cols;
+      float* to = out.data + static_cast<int64_t>(t) * out.stride;
+      for (int64_t i = 0; i < table.cols; ++i) to[i] = row[i] * scale;
+    }
+  }
+
+  void matmul(const Weight& weight, Matrix x, Matrix y, const Weight* bias) override {
+    for (int64_t row = 0; row < x.rows && !cancelled(); ++row) {
+      for (int64_t n = 0; n < weight.rows; ++n) {
+        const float* a = x.data + row * x.stride;
+        const float* b = values(weight) + n * weight.cols;
+        double sum = bias != nullptr ? static_cast<double>(values(*bias)[n]) : 0.0;
+        for (int64_t i = 0; i < weight.cols; ++i) sum += static_cast<double>(a[i]) * static_cast<double>(b[i]);
+        y.data[row * y.stride + n] = static_cast<float>(sum);
+      }
+    }
+  }
+
+  void rms_norm(Matrix x, const Weight& gain, float eps, Matrix y) override {
+    for (int64_t row = 0; row < x.rows; ++row) {
+      norm_row(x.data + row * x.stride, values(gain), eps, y.data + row * y.stride, x.cols);
+    }
+  }
+
+  void add_rms_norm(Matrix x, Matrix sum, const Weight* gain, float eps, Matrix y) override {
+    for (int64_t row = 0; row < x.rows; ++row) {
+      for (int64_t i = 0; i < x.cols; ++i) sum.data[row * sum.stride + i] += x.data[row * x.stride + i];
+    }
+    if (gain != nullptr) rms_norm(sum, *gain, eps, y);
+  }
+
+  void rotate_append(const RotateAppendParams& params) override {
+    const int32_t head_dim = params.append.head_dim;
+    for (const auto& [matrix, gain] : {std::pair{params.q, params.q_norm}, std::pair{params.k, params.k_norm}}) {
+      for (int64_t t = 0; t < matrix.rows; ++t) {
+        for (int64_t first = 0; first < matrix.cols; first += head_dim) {
+          float* head = matrix.data + t * matrix.stride + first;
+          if (gain != nullptr) norm_row(head, values(*gain), params.norm_eps, head, head_dim);
+          rotate(params.rope, t, head);
+        }
+      }
+    }
+    for (const KvAppend::Run& run : params.append.runs) {
+      for (int64_t i = 0; i < run.count; ++i) {
+        const int64_t from = (run.token + i) * params.k.stride + static_cast<int64_t>(run.kv_head) * head_dim;
+        for (int32_t d = 0; d < head_dim; ++d) {
+          store_element(run.keys, params.append.key_type, i * head_dim + d, params.k.data[from + d]);
+          store_element(run.values, params.append.value_type, i * head_dim + d, params.v.data[from + d]);
+        }
+      }
+    }
+  }
+
+  void attention(const kernels::AttentionParams& params) override {
+    const kernels::AttentionVariant& scalar = *kernels::attention_variants().back();
+    const double start = now_s();
+    std::vector<std::byte> scratch(scalar.scratch_bytes(params, 1) + 64);
+    auto* aligned = reinterpret_cast<std::byte*>((reinterpret_cast<uintptr_t>(scratch.data()) + 63) & ~uintptr_t{63});
+    WorkQueue queue;
+    queue.watch(cancel_);
+    scalar.run(params, aligned, queue, Worker{});
+    times_.attention_s += now_s() - start;
+  }
+
+  void activate(Activation kind, Matrix gate, Matrix up, Matrix out) override {
+    for (int64_t row = 0; row < gate.rows; ++row) {
+      for (int64_t i = 0; i < gate.cols; ++i) {
+        const double g = static_cast<double>(gate.data[row * gate.stride + i]);
+        const double u = static_cast<double>(up.data[row * up.stride + i]);
+        const double activated = kind == Activation::kSilu
+                                     ? g / (1.0 + std::exp(-g))
+                                     : 0.5 * g * (1.0 + std::tanh(0.7978845608028654 * g * (1.0 + 0.044715 * g * g)));
+        out.data[row * out.stride + i] = static_cast<float>(activated * u);
+      }
+    }
+  }
+
+  void softcap(Matrix x, float cap) override {
+    for (int64_t row = 0; row < x.rows; ++row) {
+      for (int64_t i = 0; i < x.cols; ++i) {
+        float& value = x.data[row * x.stride + i];
+        value = cap * std::tanh(value / cap);
+      }
+    }
+  }
+
+  void copy(Matrix from, Matrix to) override {
+    for (int64_t row = 0; row < from.rows; ++row) {
+      std::memcpy(to.data + row * to.stride, from.data + row * from.stride,
+                  static_cast<size_t>(from.cols) * sizeof(float));
+    }
+  }
+
+  Result<Matrix> scratch(int slot, int64_t rows, int64_t cols) override {
+    std::vector<float>& memory = scratch_[slot];
+    if (memory.size() < static_cast<size_t>(rows * cols)) memory.resize(static_cast<size_t>(rows * cols));
+    return Matrix{memory.data(), rows, cols, cols};
+  }
+
+  const void* stage(const void* data, size_t bytes) override {
+    const auto* first = static_cast<const std::byte*>(data);
+    return staged_.emplace_back(first, first + bytes).data();
+  }
+
+  Status synchronize() override {
+    staged_.clear();
+    if (cancelled()) return make_error(ErrorKind::kInterrupted, "interrupted");
+    return {};
+  }
+
+  void read(Matrix from, float* to) override { copy(from, Matrix{to, from.rows, from.cols, from.cols}); }
+
+  Times times() const override { return times_; }
+
+ private:
+  bool cancelled() const { return cancel_ != nullptr && cancel_->cancelled(); }
+
+  static void rotate(const RopeTable& rope, int64_t token, float* head) {
+    const int32_t half = rope.dims / 2;
+    for (int32_t i = 0; i < half; ++i) {
+      const float cos = rope.cos[token * half + i];
+      const float sin = rope.sin[token * half + i];
+      float& a = head[rope.interleaved ? 2 * i : i];
+      float& b = head[rope.interleaved ? 2 * i + 1 : i + half];
+      const float rotated = a * cos - b * sin;
+      b = a * sin + b * cos;
+      a = rotated;
+    }
+  }
+
+  const CancelToken* cancel_;
+  std::map<int, std::vector<float>> scratch_;
+  std::deque<std::vector<std::byte>> staged_;
+  Times times_;
+};
+
+class ReferenceBackend : public Backend {
+ public:
+  std::string_view name() const override { return "reference"; }
+  std::string describe() const override { return "reference: plain fp32 loops, one thread"; }
+  DType default_kv_type() const override { return DType::kF32; }
+
+  Result<Buffer> allocate(size_t bytes) const override { return allocate_host(bytes); }
+  Status copy_in(void* to, const void* from, size_t bytes) const override { return copy_within(to, from, bytes); }
+  Status copy_out(void* to, const void* from, size_t bytes) const override { return copy_within(to, from, bytes); }
+  Status copy_within(void* to, const void* from, size_t bytes) const override {
+    std::memcpy(to, from, bytes);
+    return {};
+  }
+  void discard(void* data, size_t bytes) const override { discard_host(data, bytes); }
+
+  Result<std::unique_ptr<Weight>> load_matrix(std::span<const HostTensor> parts) const override {
+    return load_f32(parts);
+  }
+  Result<std::unique_ptr<Weight>> load_table(const HostTensor& table) const override { return load_f32({&table, 1}); }
+  Result<std::unique_ptr<Weight>> load_vector(std::span<const HostTensor> parts) const override {
+    return load_f32(parts);
+  }
+
+  Result<std::unique_ptr<Stream>> new_stream(const CancelToken* cancel) const override {
+    return std::unique_ptr<Stream>(std::make_unique<ReferenceStream>(cancel));
+  }
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> create_reference_backend(const BackendOptions&) {
+  return std::unique_ptr<Backend>(std::make_unique<ReferenceBackend>());
+}
+
+}  // namespace ei

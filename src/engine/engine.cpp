@@ -1,0 +1,109 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/clock.h"
+#include "engine/engine_state.h"
+#include "engine/session_state.h"
+
+namespace ei {
+
+namespace {
+
+// Names a model by its shapes and a sample of every tensor: cheap at any size, and two different models never agree.
+uint64_t hash_model(const gguf::File& file) {
+  uint64_t hash = 0xcbf29ce484222325ull;
+  const auto mix = [&](const void* data, size_t bytes) {
+    const auto* from = static_cast<const unsigned char*>(data);
+    for (size_t i = 0; i < bytes; ++i) hash = (hash ^ from[i]) * 0x100000001b3ull;
+  };
+  const int64_t bytes = file.bytes();
+  mix(&bytes, sizeof bytes);
+  for (const gguf::Tensor& tensor : file.tensors()) {
+    mix(tensor.name.data(), tensor.name.size());
+    mix(tensor.shape.data(), tensor.shape.size() * sizeof(int64_t));
+    mix(&tensor.type->id, sizeof tensor.type->id);
+    mix(tensor.data, static_cast<size_t>(std::min<int64_t>(tensor.bytes, 256)));
+  }
+  return hash;
+}
+
+}  // namespace
+
+Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Engine::~Engine() = default;
+
+Result<std::unique_ptr<Engine>> Engine::load(const EngineOptions& options) {
+  const double start = now_s();
+  EI_ASSIGN_OR_RETURN(gguf::File file, gguf::File::open(options.model_path));
+  EI_ASSIGN_OR_RETURN(model::Config config, model::read_config(file));
+  EI_ASSIGN_OR_RETURN(auto tokenizer, text::Tokenizer::load(options.model_path));
+  if (tokenizer->vocab_size() > config.vocab) {
+    return make_error(ErrorKind::kModel, "invalid model: a vocabulary of %d tokens but embeddings for %d",
+                      tokenizer->vocab_size(), config.vocab);
+  }
+  EI_ASSIGN_OR_RETURN(auto backend, create_backend(options.backend, options.backend_options));
+  const int64_t before = current_rss_bytes();
+  const int64_t weights_need = memory_need(config, file, 0, DType::kF32, DType::kF32, 0).weights;
+  const int64_t available = available_memory_bytes();
+  if (available >= 0 && weights_need > available) {
+    return make_error(ErrorKind::kMemory, "the weights need %lld MiB, only %lld MiB of memory are free",
+                      static_cast<long long>(weights_need >> 20), static_cast<long long>(available >> 20));
+  }
+  EI_ASSIGN_OR_RETURN(model::Weights weights, model::load_weights(file, config, *backend));
+  const int64_t held = std::max<int64_t>(current_rss_bytes() - before, 0);
+  auto state = std::make_unique<State>(State{.file = std::move(file),
+                                             .tokenizer = std::move(tokenizer),
+                                             .backend = std::move(backend),
+                                             .model = model::Model(std::move(config), std::move(weights))});
+  state->weight_bytes = std::max(held, weights_need);
+  state->model_hash = hash_model(state->file);
+  state->load_s = now_s() - start;
+  return std::unique_ptr<Engine>(new Engine(std::move(state)));
+}
+
+const model::Config& Engine::config() const { return state_->model.config(); }
+const text::Tokenizer& Engine::tokenizer() const { return *state_->tokenizer; }
+const Backend& Engine::backend() const { return *state_->backend; }
+const gguf::File& Engine::file() const { return state_->file; }
+int64_t Engine::weight_bytes() const { return state_->weight_bytes; }
+uint64_t Engine::model_hash() const { return state_->model_hash; }
+double Engine::load_s() const { return state_->load_s; }
+
+Result<std::unique_ptr<Session>> Engine::new_session(const SessionOptions& options) const {
+  if (options.method != "full") {
+    return make_error(ErrorKind::kUsage, "unknown method '%s' (available: full)", options.method.c_str());
+  }
+  if (options.context < 0 || options.batch < 0) {
+    return make_error(ErrorKind::kUsage, "context and batch sizes must not be negative");
+  }
+  const DType fallback = backend().default_kv_type();
+  const kv::StoreConfig store{.layers = config().layers,
+                              .kv_heads = config().kv_heads,
+                              .head_dim = config().head_dim,
+                              .key_type = options.key_type.value_or(fallback),
+                              .value_type = options.value_type.value_or(fallback)};
+  EI_ASSIGN_OR_RETURN(auto stream, backend().new_stream(options.cancel));
+  auto state = std::make_unique<Session::State>(
+      Session::State{.engine = *this,
+                     .model = state_->model,
+                     .cancel = options.cancel,
+                     .stream = std::move(stream),
+                     .store = kv::Store(backend(), store),
+                     .context = options.context > 0 ? options.context : config().context,
+                     .batch = options.batch > 0 ? options.batch : kDefaultBatch});
+  return std::unique_ptr<Session>(new Session(std::move(state)));
+}
+
+MemoryNeed memory_need(const model::Config& config, const gguf::File& file, int64_t tokens, DType key_type,
+                       DType value_type, int64_t batch) {
+  MemoryNeed need;
+  for (const gguf::Tensor& tensor : file.tensors()) need.weights += tensor.bytes;
+  need.kv = tokens * config.kv_bytes_per_token(key_type, value_type);
+  const int64_t rows = std::min(tokens, batch > 0 ? batch : kDefaultBatch);
+  need.scratch = model::activation_bytes(config, rows, 1);
+  return need;
+}
+
+}  // namespace ei

@@ -1,0 +1,25 @@
+// What an Engine holds. Private to the engine room.
+#pragma once
+
+#include <memory>
+
+#include "engine/engine.h"
+#include "model/model.h"
+
+namespace ei {
+
+// Tokens of one prompt chunk unless the caller chooses: enough rows for the matrix kernels, little memory, and a
+// progress report and a chance to cancel many times a second on small models.
+inline constexpr int64_t kDefaultBatch = 512;
+
+struct Engine::State {
+  gguf::File file;  // first: the weights point into its mapping
+  std::unique_ptr<text::Tokenizer> tokenizer;
+  std::unique_ptr<Backend> backend;
+  model::Model model;
+  int64_t weight_bytes = 0;
+  uint64_t model_hash = 0;
+  double load_s = 0;
+};
+
+}  // namespace ei

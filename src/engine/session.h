@@ -1,0 +1,72 @@
+// Session: one conversation. Everything mutable lives here; the Engine it came from is const and shared.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/cancel.h"
+#include "base/result.h"
+#include "engine/stats.h"
+#include "kv/store.h"
+#include "tensor/dtype.h"
+
+namespace ei {
+
+class Engine;
+
+struct SessionOptions {
+  int64_t context = 0;            // most tokens this session may hold; 0: the model's trained context
+  int64_t batch = 0;              // prompt tokens per chunk; 0: chosen by the engine
+  std::optional<DType> key_type;  // default: the backend's
+  std::optional<DType> value_type;
+  std::string method = "full";
+  const CancelToken* cancel = nullptr;  // may be null; must outlive the session
+};
+
+struct PrefillProgress {
+  int64_t done = 0;  // prompt tokens processed
+  int64_t total = 0;
+  double elapsed_s = 0;
+};
+
+class Session {
+ public:
+  using ProgressFn = std::function<void(const PrefillProgress&)>;
+  // Receives the logits [vocab] of the token at `position`; valid during the call only.
+  using LogitsFn = std::function<void(int64_t position, std::span<const float> logits)>;
+
+  Session(Session&&) = delete;
+  ~Session();
+
+  // Reads `tokens` behind what the session already holds; afterwards logits() predicts the next token.
+  // kInterrupted when cancelled (the chunks already read stay), kUsage when the context would overflow, kMemory when
+  // the cache does not fit.
+  Status prefill(std::span<const int32_t> tokens, const ProgressFn& progress = nullptr);
+  // The same, handing over the logits of every position (perplexity, parity work).
+  Status evaluate(std::span<const int32_t> tokens, const LogitsFn& on_logits, const ProgressFn& progress = nullptr);
+  // Feeds one generated token.
+  Status decode(int32_t token);
+
+  std::span<const float> logits() const;  // [vocab] of the last token fed; empty before the first
+  int64_t position() const;               // tokens held
+  int64_t context() const;
+  // Forgets everything from `position` on (a rewound chat).
+  Status truncate(int64_t position);
+
+  const kv::Store& store() const;
+  kv::Store& store();
+  const SessionStats& stats() const;
+  const Engine& engine() const;
+
+ private:
+  friend class Engine;
+  struct State;
+  explicit Session(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace ei

@@ -1,0 +1,25 @@
+// What one session did, for timings on the screen, `--json` and benchmarks.
+#pragma once
+
+#include <cstdint>
+
+namespace ei {
+
+struct SessionStats {
+  int64_t prompt_tokens = 0;     // tokens fed through prefill
+  int64_t generated_tokens = 0;  // tokens fed through decode
+  double prompt_s = 0;
+  double decode_s = 0;
+  // Query-key pairs of prefill attention, per kv_head and layer summed: computed, and what dense causal attention
+  // costs.
+  double pairs = 0;
+  double pairs_dense = 0;
+  double profile_s = 0;
+  double plan_s = 0;
+  double attention_s = 0;
+  double matmul_s = 0;
+
+  double density() const { return pairs_dense > 0 ? pairs / pairs_dense : 1.0; }
+};
+
+}  // namespace ei

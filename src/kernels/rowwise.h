@@ -1,0 +1,39 @@
+// Row-by-row operations of a transformer layer: norms, rotation, activation, residual sums. Each call covers a range of
+// rows so that workers share a matrix. Plain loops the compiler vectorises; the reference backend has the obvious
+// twins.
+#pragma once
+
+#include <cstdint>
+
+#include "base/workers.h"
+#include "tensor/dtype.h"
+#include "tensor/matrix.h"
+
+namespace ei::kernels {
+
+// y = x / sqrt(mean(x^2) + eps) * gain          x, y: [rows, cols]
+void rms_norm(Matrix x, const float* gain, float eps, Matrix y, Range rows);
+// sum += x; with a gain also y = rms_norm(sum)  x, sum, y: [rows, cols]
+void add_rms_norm(Matrix x, Matrix sum, const float* gain, float eps, Matrix y, Range rows);
+// out = silu(gate) * up, or gelu (tanh form)
+void silu_multiply(Matrix gate, Matrix up, Matrix out, Range rows);
+void gelu_multiply(Matrix gate, Matrix up, Matrix out, Range rows);
+void add_bias(const float* bias, Matrix y, Range rows);
+void softcap(Matrix x, float cap, Range rows);
+
+// One head of one token: normalise (when gain is not null), then rotate the pairs by cos/sin [dims / 2].
+struct RotateHead {
+  const float* gain = nullptr;  // [head_dim]
+  float eps = 0;
+  const float* cos = nullptr;
+  const float* sin = nullptr;
+  int32_t dims = 0;
+  int32_t head_dim = 0;
+  bool interleaved = false;
+};
+void rotate_head(const RotateHead& params, float* head);
+
+// f32 -> KV element type.
+void convert_row(const float* from, void* to, DType type, int64_t count);
+
+}  // namespace ei::kernels

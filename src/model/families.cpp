@@ -1,0 +1,23 @@
+#include "model/families.h"
+
+#include <array>
+
+namespace ei::model {
+
+std::span<const Family> families() {
+  static constexpr std::array<Family, 5> kFamilies{{
+      {.arch = "llama", .rope_interleaved = true, .frequency_factors = true},
+      {.arch = "qwen2"},
+      {.arch = "qwen3", .qk_norm = true},
+      {.arch = "pangu-embedded"},
+      {.arch = "gemma3",
+       .qk_norm = true,
+       .post_norms = true,
+       .scaled_embedding = true,
+       .activation = Activation::kGeluTanh,
+       .window_pattern = 6},
+  }};
+  return kFamilies;
+}
+
+}  // namespace ei::model

@@ -1,0 +1,24 @@
+// The families: what an architecture name implies beyond what its file says. A new family is one row here.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "backend/backend.h"
+
+namespace ei::model {
+
+struct Family {
+  std::string_view arch;           // general.architecture, also the prefix of its metadata keys
+  bool rope_interleaved = false;   // pairs (2i, 2i+1) instead of (i, i + dims/2)
+  bool frequency_factors = false;  // rope_freqs.weight divides the angles
+  bool qk_norm = false;
+  bool post_norms = false;
+  bool scaled_embedding = false;  // embeddings times sqrt(width)
+  Activation activation = Activation::kSilu;
+  int window_pattern = 0;  // with a sliding window: every n-th layer is global
+};
+
+std::span<const Family> families();
+
+}  // namespace ei::model

@@ -1,0 +1,83 @@
+#include "model/model.h"
+
+namespace ei::model {
+
+namespace {
+enum Slot : int { kX, kNormed, kQkv, kAttended, kBranch, kGateUp, kHidden };
+
+Matrix last_rows(Matrix matrix, int64_t count) { return matrix.row_range(matrix.rows - count, count); }
+}  // namespace
+
+Activations Activations::tail(int64_t count) const {
+  return {.x = last_rows(x, count),
+          .normed = last_rows(normed, count),
+          .qkv = last_rows(qkv, count),
+          .attended = last_rows(attended, count),
+          .branch = last_rows(branch, count),
+          .gate_up = last_rows(gate_up, count),
+          .hidden = last_rows(hidden, count)};
+}
+
+int64_t activation_bytes(const Config& config, int64_t tokens, int64_t logits_rows) {
+  const int64_t q = static_cast<int64_t>(config.heads) * config.head_dim;
+  const int64_t kv = static_cast<int64_t>(config.kv_heads) * config.head_dim;
+  const int64_t per_token =
+      3 * static_cast<int64_t>(config.width) + 2 * q + 2 * kv + 3 * static_cast<int64_t>(config.ffn_width);
+  return (tokens * per_token + logits_rows * config.vocab) * static_cast<int64_t>(sizeof(float));
+}
+
+Result<Activations> Model::activations(Stream& stream, int64_t tokens) const {
+  Activations act;
+  EI_ASSIGN_OR_RETURN(act.x, stream.scratch(kX, tokens, config_.width));
+  EI_ASSIGN_OR_RETURN(act.normed, stream.scratch(kNormed, tokens, config_.width));
+  EI_ASSIGN_OR_RETURN(act.qkv, stream.scratch(kQkv, tokens, query_width() + 2 * kv_width()));
+  EI_ASSIGN_OR_RETURN(act.attended, stream.scratch(kAttended, tokens, query_width()));
+  EI_ASSIGN_OR_RETURN(act.branch, stream.scratch(kBranch, tokens, config_.width));
+  EI_ASSIGN_OR_RETURN(act.gate_up, stream.scratch(kGateUp, tokens, 2 * static_cast<int64_t>(config_.ffn_width)));
+  EI_ASSIGN_OR_RETURN(act.hidden, stream.scratch(kHidden, tokens, config_.ffn_width));
+  return act;
+}
+
+void Model::embed(Stream& stream, std::span<const int32_t> tokens, const Activations& act) const {
+  stream.embed(*weights_.embedding, tokens, config_.embedding_scale, act.x);
+  stream.rms_norm(act.x, *weights_.layers.front().attention_norm, config_.norm_eps, act.normed);
+}
+
+void Model::project_qkv(Stream& stream, int layer, const Activations& act, const RopeTable& rope,
+                        const KvAppend& append) const {
+  const LayerWeights& weights = weights_.layers[static_cast<size_t>(layer)];
+  stream.matmul(*weights.qkv, act.normed, act.qkv, weights.qkv_bias.get());
+  stream.rotate_append({.q = query(act),
+                        .k = act.qkv.columns(query_width(), kv_width()),
+                        .v = act.qkv.columns(query_width() + kv_width(), kv_width()),
+                        .q_norm = weights.q_norm.get(),
+                        .k_norm = weights.k_norm.get(),
+                        .norm_eps = config_.norm_eps,
+                        .rope = rope,
+                        .append = append});
+}
+
+void Model::finish_layer(Stream& stream, int layer, const Activations& act) const {
+  const LayerWeights& weights = weights_.layers[static_cast<size_t>(layer)];
+  const bool last = layer + 1 == config_.layers;
+  const Weight& next_norm =
+      last ? *weights_.output_norm : *weights_.layers[static_cast<size_t>(layer) + 1].attention_norm;
+
+  stream.matmul(*weights.attention_out, act.attended, act.branch, weights.attention_out_bias.get());
+  if (config_.post_norms) stream.rms_norm(act.branch, *weights.attention_post_norm, config_.norm_eps, act.branch);
+  stream.add_rms_norm(act.branch, act.x, weights.ffn_norm.get(), config_.norm_eps, act.normed);
+
+  stream.matmul(*weights.gate_up, act.normed, act.gate_up, weights.gate_up_bias.get());
+  stream.activate(config_.activation, act.gate_up.columns(0, config_.ffn_width),
+                  act.gate_up.columns(config_.ffn_width, config_.ffn_width), act.hidden);
+  stream.matmul(*weights.down, act.hidden, act.branch, weights.down_bias.get());
+  if (config_.post_norms) stream.rms_norm(act.branch, *weights.ffn_post_norm, config_.norm_eps, act.branch);
+  stream.add_rms_norm(act.branch, act.x, &next_norm, config_.norm_eps, act.normed);
+}
+
+void Model::logits(Stream& stream, Matrix normed, Matrix out) const {
+  stream.matmul(*weights_.output, normed, out, weights_.output_bias.get());
+  if (config_.logit_softcap > 0) stream.softcap(out, config_.logit_softcap);
+}
+
+}  // namespace ei::model

@@ -1,0 +1,56 @@
+// Model: the steps of a forward pass that are not attention. Const; activations live in the caller's stream.
+#pragma once
+
+#include <span>
+
+#include "backend/backend.h"
+#include "model/config.h"
+#include "model/weights.h"
+
+namespace ei::model {
+
+// Activations of one chunk, in stream memory.
+struct Activations {
+  Matrix x;         // [tokens, width] residual stream
+  Matrix normed;    // [tokens, width] x behind the next norm
+  Matrix qkv;       // [tokens, (heads + 2 kv_heads) * head_dim]
+  Matrix attended;  // [tokens, heads * head_dim]
+  Matrix branch;    // [tokens, width] what attention or feed-forward adds
+  Matrix gate_up;   // [tokens, 2 * ffn_width]
+  Matrix hidden;    // [tokens, ffn_width]
+
+  // The last `count` rows of everything.
+  Activations tail(int64_t count) const;
+};
+
+// Bytes of the activations of `tokens` tokens plus `logits_rows` rows of logits.
+int64_t activation_bytes(const Config& config, int64_t tokens, int64_t logits_rows);
+
+class Model {
+ public:
+  Model(Config config, Weights weights) : config_(std::move(config)), weights_(std::move(weights)) {}
+
+  const Config& config() const { return config_; }
+  int num_layers() const { return config_.layers; }
+
+  Result<Activations> activations(Stream& stream, int64_t tokens) const;
+  // x = embedding of the tokens, normed = x behind the first layer's norm
+  void embed(Stream& stream, std::span<const int32_t> tokens, const Activations& act) const;
+  // Q, K and V of the layer; Q and K normalised and rotated, K and V written into the store
+  void project_qkv(Stream& stream, int layer, const Activations& act, const RopeTable& rope,
+                   const KvAppend& append) const;
+  // x += attention output projected; x += feed-forward; normed = x behind the next layer's norm (or the output norm)
+  void finish_layer(Stream& stream, int layer, const Activations& act) const;
+  // logits [rows, vocab] of the rows of normed
+  void logits(Stream& stream, Matrix normed, Matrix out) const;
+
+  Matrix query(const Activations& act) const { return act.qkv.columns(0, query_width()); }
+  int64_t query_width() const { return static_cast<int64_t>(config_.heads) * config_.head_dim; }
+  int64_t kv_width() const { return static_cast<int64_t>(config_.kv_heads) * config_.head_dim; }
+
+ private:
+  Config config_;
+  Weights weights_;
+};
+
+}  // namespace ei::model

@@ -1,0 +1,131 @@
+#include "model/weights.h"
+
+#include <cmath>
+
+namespace ei::model {
+
+namespace {
+
+class Loader {
+ public:
+  Loader(const gguf::File& file, const Backend& backend) : file_(file), backend_(backend) {}
+
+  struct Wanted {
+    std::string name;
+    int64_t rows = 1;
+    int64_t cols = 0;
+  };
+
+  // All parts stacked into one matrix.
+  Result<WeightPtr> matrix(const std::vector<Wanted>& wanted) const {
+    EI_ASSIGN_OR_RETURN(const std::vector<HostTensor> parts, find(wanted));
+    EI_ASSIGN_OR_RETURN(WeightPtr weight, backend_.load_matrix(parts));
+    // What was copied need not stay in memory twice; what is read in place comes back at the first use.
+    for (const Wanted& part : wanted) file_.release_pages(*file_.tensor(part.name));
+    return weight;
+  }
+  Result<WeightPtr> vector(const std::vector<Wanted>& wanted) const {
+    EI_ASSIGN_OR_RETURN(const std::vector<HostTensor> parts, find(wanted));
+    return backend_.load_vector(parts);
+  }
+  // Null when none of the parts is in the file; all or none must be.
+  Result<WeightPtr> optional_vector(const std::vector<Wanted>& wanted) const {
+    size_t present = 0;
+    for (const Wanted& part : wanted) present += file_.tensor(part.name) != nullptr ? 1 : 0;
+    if (present == 0) return WeightPtr();
+    return vector(wanted);
+  }
+  Result<WeightPtr> table(const Wanted& wanted) const {
+    EI_ASSIGN_OR_RETURN(const std::vector<HostTensor> parts, find({wanted}));
+    return backend_.load_table(parts.front());
+  }
+  bool has(const std::string& name) const { return file_.tensor(name) != nullptr; }
+
+ private:
+  Result<std::vector<HostTensor>> find(const std::vector<Wanted>& wanted) const {
+    std::vector<HostTensor> parts;
+    for (const Wanted& part : wanted) {
+      const gguf::Tensor* tensor = file_.tensor(part.name);
+      if (tensor == nullptr) {
+        return make_error(ErrorKind::kModel, "invalid model: tensor '%s' is missing", part.name.c_str());
+      }
+      if (tensor->cols() != part.cols || tensor->rows() != part.rows) {
+        return make_error(ErrorKind::kModel, "invalid model: tensor '%s' is %lld x %lld, expected %lld x %lld",
+                          part.name.c_str(), static_cast<long long>(tensor->rows()),
+                          static_cast<long long>(tensor->cols()), static_cast<long long>(part.rows),
+                          static_cast<long long>(part.cols));
+      }
+      if (!tensor->type->loadable) {
+        return make_error(ErrorKind::kModel, "unsupported tensor type %s of '%s' (supported: %s)",
+                          std::string(tensor->type->name).c_str(), part.name.c_str(),
+                          gguf::supported_tensor_types().c_str());
+      }
+      parts.push_back({tensor->name, tensor->type->id, part.rows, part.cols, tensor->data});
+    }
+    return parts;
+  }
+
+  const gguf::File& file_;
+  const Backend& backend_;
+};
+
+Result<LayerWeights> load_layer(const Loader& load, const Config& config, int layer) {
+  const std::string prefix = "blk." + std::to_string(layer) + ".";
+  const int64_t width = config.width;
+  const int64_t ffn = config.ffn_width;
+  const int64_t q = static_cast<int64_t>(config.heads) * config.head_dim;
+  const int64_t kv = static_cast<int64_t>(config.kv_heads) * config.head_dim;
+  LayerWeights weights;
+  EI_ASSIGN_OR_RETURN(weights.attention_norm, load.vector({{prefix + "attn_norm.weight", 1, width}}));
+  if (load.has(prefix + "attn_qkv.weight")) {
+    EI_ASSIGN_OR_RETURN(weights.qkv, load.matrix({{prefix + "attn_qkv.weight", q + 2 * kv, width}}));
+  } else {
+    EI_ASSIGN_OR_RETURN(weights.qkv, load.matrix({{prefix + "attn_q.weight", q, width},
+                                                  {prefix + "attn_k.weight", kv, width},
+                                                  {prefix + "attn_v.weight", kv, width}}));
+  }
+  if (load.has(prefix + "attn_qkv.bias")) {
+    EI_ASSIGN_OR_RETURN(weights.qkv_bias, load.vector({{prefix + "attn_qkv.bias", 1, q + 2 * kv}}));
+  } else {
+    EI_ASSIGN_OR_RETURN(weights.qkv_bias, load.optional_vector({{prefix + "attn_q.bias", 1, q},
+                                                                {prefix + "attn_k.bias", 1, kv},
+                                                                {prefix + "attn_v.bias", 1, kv}}));
+  }
+  if (config.qk_norm) {
+    EI_ASSIGN_OR_RETURN(weights.q_norm, load.vector({{prefix + "attn_q_norm.weight", 1, config.head_dim}}));
+    EI_ASSIGN_OR_RETURN(weights.k_norm, load.vector({{prefix + "attn_k_norm.weight", 1, config.head_dim}}));
+  }
+  EI_ASSIGN_OR_RETURN(weights.attention_out, load.matrix({{prefix + "attn_output.weight", width, q}}));
+  EI_ASSIGN_OR_RETURN(weights.attention_out_bias, load.optional_vector({{prefix + "attn_output.bias", 1, width}}));
+  EI_ASSIGN_OR_RETURN(weights.ffn_norm, load.vector({{prefix + "ffn_norm.weight", 1, width}}));
+  EI_ASSIGN_OR_RETURN(weights.gate_up,
+                      load.matrix({{prefix + "ffn_gate.weight", ffn, width}, {prefix + "ffn_up.weight", ffn, width}}));
+  EI_ASSIGN_OR_RETURN(weights.gate_up_bias,
+                      load.optional_vector({{prefix + "ffn_gate.bias", 1, ffn}, {prefix + "ffn_up.bias", 1, ffn}}));
+  EI_ASSIGN_OR_RETURN(weights.down, load.matrix({{prefix + "ffn_down.weight", width, ffn}}));
+  EI_ASSIGN_OR_RETURN(weights.down_bias, load.optional_vector({{prefix + "ffn_down.bias", 1, width}}));
+  if (config.post_norms) {
+    EI_ASSIGN_OR_RETURN(weights.attention_post_norm, load.vector({{prefix + "post_attention_norm.weight", 1, width}}));
+    EI_ASSIGN_OR_RETURN(weights.ffn_post_norm, load.vector({{prefix + "post_ffw_norm.weight", 1, width}}));
+  }
+  return weights;
+}
+
+}  // namespace
+
+Result<Weights> load_weights(const gguf::File& file, const Config& config, const Backend& backend) {
+  const Loader load(file, backend);
+  Weights weights;
+  EI_ASSIGN_OR_RETURN(weights.embedding, load.table({"token_embd.weight", config.vocab, config.width}));
+  EI_ASSIGN_OR_RETURN(weights.output_norm, load.vector({{"output_norm.weight", 1, config.width}}));
+  const std::string output = load.has("output.weight") ? "output.weight" : "token_embd.weight";
+  EI_ASSIGN_OR_RETURN(weights.output, load.matrix({{output, config.vocab, config.width}}));
+  EI_ASSIGN_OR_RETURN(weights.output_bias, load.optional_vector({{"output.bias", 1, config.vocab}}));
+  for (int layer = 0; layer < config.layers; ++layer) {
+    EI_ASSIGN_OR_RETURN(LayerWeights layer_weights, load_layer(load, config, layer));
+    weights.layers.push_back(std::move(layer_weights));
+  }
+  return weights;
+}
+
+}  // namespace ei::model
