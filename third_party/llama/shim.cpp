@@ -1,5 +1,5 @@
-// The three string functions of llama.cpp's common.h that its JSON-schema converter calls; the rest of common/ (argument
-// parsing, downloads, ...) is not linked.
+// The three string functions of llama.cpp's common.h that its JSON-schema converter calls; the rest of common/
+// (argument parsing, downloads, ...) is not linked.
 #include <string>
 #include <vector>
 

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""The style checks themselves: each must fail on a tree that breaks its rule, and pass on one that keeps it."""
+
+import pathlib
+import tempfile
+import unittest
+
+import includes
+import text
+
+ROOMS = """
+ei_room(base LIBS Threads::Threads)   # comment with ei_room(nothing)
+ei_room(plan DEPS base)
+ei_room(backend DEPS base plan LIBS ei_llama LABELS threads)
+target_link_libraries(ei_backend PUBLIC DNNL::dnnl)
+"""
+
+
+class Checkout(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        self.write("src/CMakeLists.txt", ROOMS)
+
+    def write(self, name, content):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+
+    def problems(self, check):
+        return check.check(self.root)[1]
+
+
+class Includes(Checkout):
+    def test_reads_edges_and_libraries_from_the_build(self):
+        rooms = includes.read_rooms(ROOMS)
+        self.assertEqual(list(rooms), ["base", "plan", "backend"])
+        self.assertEqual(rooms["backend"], ({"base", "plan"}, {"ei_llama", "PUBLIC", "DNNL::dnnl"}))
+
+    def test_accepts_includes_that_point_down(self):
+        self.write("src/backend/a.cpp", '#include "plan/p.h"\n#include "backend/b.h"\n#include <dnnl.hpp>\n'
+                   '#include <ggml-cpu.h>\n#include <vector>\n')
+        self.assertEqual(self.problems(includes), [])
+
+    def test_refuses_an_include_that_points_up(self):
+        self.write("src/plan/a.cpp", '#include "backend/b.h"\n')
+        self.assertIn("plan may not include backend", self.problems(includes)[0])
+
+    def test_refuses_other_projects_headers_outside_of_their_rooms(self):
+        for header in ("ggml.h", "llama.h", "nlohmann/json.hpp", "CLI/CLI.hpp", "dnnl.hpp", "oneapi/dnnl/dnnl.hpp"):
+            self.write("src/plan/a.cpp", f"#include <{header}>\n")
+            self.assertEqual(len(self.problems(includes)), 1, header)
+
+    def test_refuses_a_room_the_build_does_not_know(self):
+        self.write("src/extra/a.cpp", "\n")
+        self.assertEqual(len(self.problems(includes)), 1)
+
+    def test_refuses_includes_without_a_room(self):
+        self.write("src/plan/a.cpp", '#include "b.h"\n#include "nowhere/b.h"\n')
+        self.assertEqual(len(self.problems(includes)), 2)
+
+    def test_wants_the_own_header_first(self):
+        self.write("src/plan/a.h", "// A.\n#pragma once\n")
+        self.write("src/plan/a.cpp", '#include <vector>\n#include "plan/a.h"\n')
+        self.assertIn("own header", self.problems(includes)[0])
+
+    def test_wants_a_purpose_and_a_guard_in_headers(self):
+        self.write("src/plan/a.h", "int a();\n")
+        self.assertEqual(len(self.problems(includes)), 2)
+
+    def test_refuses_rooms_that_are_not_listed_bottom_up(self):
+        self.write("src/CMakeLists.txt", "ei_room(base DEPS plan)\nei_room(plan)\n")
+        self.assertIn("base names plan", self.problems(includes)[0])
+
+    def test_keeps_the_two_missing_edges_missing(self):
+        self.write("src/CMakeLists.txt", "ei_room(tensor)\nei_room(policy DEPS tensor)\n")
+        self.assertIn("policy must not know tensor", self.problems(includes)[0])
+
+
+class Text(Checkout):
+    def test_accepts_ordinary_text(self):
+        self.write("notes.md", "See [the rooms](src/CMakeLists.txt), /usr/bin and build/work/x.\n")
+        self.assertEqual(self.problems(text), [])
+
+    def test_refuses_machine_paths(self):
+        for path in ("/" + "work/x", "/" + "root/.cache", "/" + "home/me/x"):
+            self.write("notes.md", f"see {path}\n")
+            self.assertEqual(len(self.problems(text)), 1, path)
+
+    def test_refuses_registry_hosts_and_markers(self):
+        self.write("a.sh", "curl https://py" + "pi.org/simple\n# TO" + "DO later\n")
+        self.assertEqual(len(self.problems(text)), 2)
+
+    def test_refuses_long_sources(self):
+        self.write("src/plan/a.cpp", "\n" * (text.MAX_LINES + 1))
+        self.assertIn("second idea", self.problems(text)[0])
+
+    def test_refuses_links_that_lead_nowhere(self):
+        self.write("notes.md", "[a](missing.md) [b](https://example.com) [c](src/CMakeLists.txt#x)\n")
+        self.assertIn("missing.md", self.problems(text)[0])
+
+    def test_wants_a_test_for_every_registry(self):
+        self.write("src/plan/registry.h", "// The plans.\n#pragma once\n")
+        self.assertIn("no test iterates", self.problems(text)[0])
+        self.write("src/plan/registry_test.cpp", '#include "plan/registry.h"\n')
+        self.assertEqual(self.problems(text), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
