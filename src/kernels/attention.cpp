@@ -1,12 +1,16 @@
 #include "kernels/attention.h"
 
+#include "kernels/cpu/variants.h"
 #include "kernels/reference/attention_scalar.h"
 
 namespace ei::kernels {
 
 const std::vector<const AttentionVariant*>& attention_variants() {
   static const std::vector<const AttentionVariant*> variants = {
-      &scalar_attention(),
+#if defined(__aarch64__)
+    &neon_attention(),
+#endif
+    &scalar_attention(),
   };
   return variants;
 }

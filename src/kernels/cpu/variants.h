@@ -7,7 +7,6 @@
 namespace ei::kernels {
 
 #if defined(__aarch64__)
-const AttentionVariant& neonbf16_attention();
 const AttentionVariant& neon_attention();
 #endif
 
