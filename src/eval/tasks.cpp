@@ -1,0 +1,167 @@
+#include "eval/tasks.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "base/random.h"
+#include "eval/facts.h"
+#include "eval/layout.h"
+#include "eval/quote.h"
+#include "eval/text_scores.h"
+
+namespace ei::eval {
+namespace {
+
+struct Kind {
+  std::string_view name;
+  bool one_fact;  // a single statement holds the answer, so a depth can be asked for
+  Facts (*make)(Random&, const FactsRequest&);
+};
+constexpr Kind kKinds[] = {
+    {"num", true, make_numbers},   {"hex", true, make_codes},           {"line", true, make_register_lines},
+    {"pass", true, make_pass_key}, {"multi", false, make_multi_values}, {"mq", false, make_multi_queries},
+    {"var", false, make_chains},   {"rev", true, make_reverse},         {"list", false, make_list},
+    {"quote", true, nullptr},      {"para", true, make_para},           {"none", false, make_absent},
+};
+constexpr auto kKindNames = [] {
+  std::array<std::string_view, std::size(kKinds)> names{};
+  for (size_t i = 0; i < names.size(); ++i) names[i] = kKinds[i].name;
+  return names;
+}();
+
+constexpr int64_t kAnswerSlack = 16;     // new tokens beyond the answer's own
+constexpr int64_t kTokensPerLine = 128;  // at most one planted line in so many tokens
+constexpr int kMaxLines = 24;
+
+Result<const Kind*> find_kind(const TaskSpec& spec) {
+  const auto* kind =
+      std::find_if(std::begin(kKinds), std::end(kKinds), [&](const Kind& k) { return k.name == spec.kind; });
+  if (kind == std::end(kKinds)) {
+    std::string names;
+    for (std::string_view name : kKindNames) names += (names.empty() ? "" : ", ") + std::string(name);
+    return make_error(ErrorKind::kUsage, "unknown task kind '%s'; choose one of %s", spec.kind.c_str(), names.c_str());
+  }
+  if (spec.depth && !kind->one_fact)
+    return make_error(ErrorKind::kUsage, "task kind '%s' spreads its facts over the text; leave the depth out",
+                      spec.kind.c_str());
+  if (spec.depth && !(*spec.depth >= 0 && *spec.depth <= 1))
+    return make_error(ErrorKind::kUsage, "depth %g is outside 0 to 1", *spec.depth);
+  return kind;
+}
+
+// A depth for every line, ascending. A single gold line stands at `depth`, the others on the right side of it.
+std::vector<double> draw_depths(Random& random, const Facts& facts, bool one_fact, double depth) {
+  std::vector<double> depths;
+  for (size_t i = 0; i < facts.lines.size(); ++i) {
+    const double u = random.uniform();
+    if (!one_fact) {
+      depths.push_back(u);
+    } else if (i == facts.gold[0]) {
+      depths.push_back(depth);
+    } else {
+      depths.push_back(i < facts.gold[0] ? u * depth : depth + u * (1 - depth));
+    }
+  }
+  std::sort(depths.begin(), depths.end());
+  return depths;
+}
+
+struct Draft {
+  const Kind* kind = nullptr;
+  Facts facts;
+  std::vector<double> depths;  // [lines]
+  double depth = 0;
+};
+
+// The task with the first `count` sentences of the tape as its haystack.
+Result<Task> assemble(const Draft& draft, const SentenceTape& tape, size_t count, const CountTokens& count_tokens) {
+  Facts facts = draft.facts;
+  Task task;
+  task.kind = draft.kind->name;
+  const bool quote = draft.kind->make == nullptr;
+  std::vector<size_t> places;
+  for (double depth : draft.depths) places.push_back(sentence_at(tape, count, depth));
+  task.context = lay_out(tape, count, facts.lines, places);
+  size_t first_gold = 0;  // sentence before which, or at which, the first gold fact stands
+  if (quote) {
+    EI_ASSIGN_OR_RETURN(const Quote found, find_quote(tape, count, task.context, draft.depth, count_tokens));
+    facts = found.facts;
+    first_gold = found.sentence;
+  } else if (!facts.gold.empty()) {
+    first_gold = places[facts.gold[0]];
+  }
+  int64_t before = tape.tokens_before(first_gold);
+  int64_t planted = 0;
+  for (size_t i = 0; i < draft.facts.lines.size(); ++i) {
+    const int64_t tokens = count_tokens(" " + draft.facts.lines[i]);
+    planted += tokens;
+    if (!facts.gold.empty() && i < facts.gold[0]) before += tokens;
+  }
+  const int64_t total = tape.tokens_before(count) + planted;
+  if (!facts.gold.empty() && total > 0) task.depth = static_cast<double>(before) / static_cast<double>(total);
+  for (size_t i : facts.gold) task.gold_facts.push_back(facts.lines[i]);
+  task.question = facts.question;
+  task.answer = facts.answer;
+  task.gold_strings = facts.gold_strings;
+  task.max_new_tokens = count_tokens(task.answer) + kAnswerSlack;
+  task.prompt_tokens = count_tokens(task.user_message());
+  return task;
+}
+
+}  // namespace
+
+std::span<const std::string_view> task_kinds() { return kKindNames; }
+
+Result<Task> make_task(const TaskSpec& spec, const CountTokens& count_tokens) {
+  EI_ASSIGN_OR_RETURN(const Kind* kind, find_kind(spec));
+  // The kind takes part in the seed, so that the kinds of one seed do not share keys or places.
+  Random random(spec.seed * 64 + static_cast<uint64_t>(kind - kKinds));
+  Draft draft{.kind = kind, .facts = {}, .depths = {}, .depth = spec.depth ? *spec.depth : random.uniform()};
+  const auto room = static_cast<int>(std::clamp<int64_t>(spec.target_tokens / kTokensPerLine, 2, kMaxLines));
+  if (kind->make != nullptr) {
+    draft.facts = kind->make(
+        random, {.depth = draft.depth, .max_lines = room, .single = spec.single, .new_wording = spec.new_wording});
+    draft.depths = draw_depths(random, draft.facts, kind->one_fact, draft.depth);
+  }
+  SentenceTape tape(spec.haystack ? spec.haystack : prose_haystack(random.next()), count_tokens);
+
+  const int64_t budget = spec.target_tokens - spec.template_tokens;
+  int64_t other_tokens = kind->make == nullptr ? kQuoteTokens : kAnswerSlack;  // refined by the exact counts below
+  for (const std::string& line : draft.facts.lines) other_tokens += count_tokens(" " + line);
+  other_tokens += count_tokens(draft.facts.question) + count_tokens(draft.facts.answer);
+  std::optional<Task> best;
+  for (int attempt = 0; attempt < 4; ++attempt) {
+    const size_t count = tape.fitting(budget - other_tokens);
+    if (count == 0) break;
+    EI_ASSIGN_OR_RETURN(Task task, assemble(draft, tape, count, count_tokens));
+    const int64_t used = task.prompt_tokens + task.max_new_tokens;
+    const bool fits = used <= budget;
+    if (fits && (!best || best->prompt_tokens < task.prompt_tokens)) best = std::move(task);
+    // What sentences counted one by one missed or counted twice: next time the sum is right.
+    const int64_t correction = used - (tape.tokens_before(count) + other_tokens);
+    if (fits && (correction >= 0 || tape.ended())) break;
+    other_tokens += correction;
+  }
+  if (!best)
+    return make_error(
+        ErrorKind::kUsage,
+        "a task of kind '%s' does not fit in %lld tokens (its facts, question and answer need about %lld); "
+        "raise the target",
+        spec.kind.c_str(), static_cast<long long>(spec.target_tokens), static_cast<long long>(other_tokens));
+  if (tape.ended() && best->prompt_tokens < budget * 3 / 4)
+    return make_error(ErrorKind::kUsage, "the text is too short: %lld of %lld tokens; supply a longer one",
+                      static_cast<long long>(best->prompt_tokens), static_cast<long long>(spec.target_tokens));
+  return *std::move(best);
+}
+
+double score(const Task& task, std::string_view prediction) {
+  return strip(prediction) == strip(task.answer) ? 1.0 : 0.0;
+}
+
+double contains_score(const Task& task, std::string_view prediction) {
+  return contains_share(task.gold_strings, prediction);
+}
+
+}  // namespace ei::eval
