@@ -1,0 +1,159 @@
+#include "kv/head_slots.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace ei::kv {
+namespace {
+
+size_t round_up(size_t value, size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+}  // namespace
+
+PageLayout::PageLayout(int page_slots, int head_dim, DType key_type, DType value_type)
+    : slots(page_slots),
+      key_row(static_cast<size_t>(head_dim) * dtype_bytes(key_type)),
+      value_row(static_cast<size_t>(head_dim) * dtype_bytes(value_type)),
+      values_at(round_up(static_cast<size_t>(page_slots) * key_row, 64)),
+      bytes(round_up(values_at + static_cast<size_t>(page_slots) * value_row, PagePool::kPageAlignment)) {}
+
+Status copy_rows(const Backend& backend, const PageLayout& layout, const Page& from, int64_t rows, const Page& to) {
+  const auto count = static_cast<size_t>(rows);
+  EI_RETURN_IF_ERROR(backend.copy_within(layout.key(to, 0), layout.key(from, 0), count * layout.key_row));
+  return backend.copy_within(layout.value(to, 0), layout.value(from, 0), count * layout.value_row);
+}
+
+KvHeadView HeadSlots::view(int32_t next) const {
+  const auto listed = static_cast<int64_t>(listed_.size());
+  return {.key_pages = key_pages_.data(),
+          .value_pages = value_pages_.data(),
+          .length = length_,
+          .listed_positions = listed_.data(),
+          .listed = listed,
+          .tail_position = next - static_cast<int32_t>(length_ - listed)};
+}
+
+int64_t HeadSlots::pages_missing(const PageLayout& layout, int64_t count) const {
+  return std::max<int64_t>(0, layout.pages_for(length_ + count) - num_pages());
+}
+
+void HeadSlots::set_page(const PageLayout& layout, int64_t index, Page page) {
+  const auto i = static_cast<size_t>(index);
+  key_pages_[i] = layout.key(page, 0);
+  value_pages_[i] = layout.value(page, 0);
+  pages_[i] = std::move(page);
+}
+
+void HeadSlots::add_page(const PageLayout& layout, Page page) {
+  pages_.emplace_back();
+  key_pages_.push_back(nullptr);
+  value_pages_.push_back(nullptr);
+  set_page(layout, num_pages() - 1, std::move(page));
+}
+
+void HeadSlots::append(const PageLayout& layout, int32_t kv_head, int64_t count, std::vector<KvAppend::Run>& runs) {
+  EI_CHECK_LE(count, reserved_);
+  for (int64_t token = 0; token < count;) {
+    const int64_t row = length_ % layout.slots;
+    const int64_t rows = std::min(count - token, layout.slots - row);
+    const Page& to = tail_page(layout);
+    runs.push_back({.kv_head = kv_head,
+                    .token = token,
+                    .count = rows,
+                    .keys = layout.key(to, row),
+                    .values = layout.value(to, row)});
+    token += rows;
+    length_ += rows;
+  }
+  reserved_ -= count;
+}
+
+// Every page from the first changed one on is rebuilt in a spare page. Slot i of the result comes from slot
+// keep[i] >= i, so once result page d is gathered nothing needs the old page d any more: it is the next spare, unless a
+// fork still reads it. So one page beyond the head's own is enough, and no copy ever overlaps itself.
+Status HeadSlots::compact(const Backend& backend, const PageLayout& layout, PagePool& pool, const KeepList& keep,
+                          int32_t next) {
+  const auto kept = static_cast<int64_t>(keep.size());
+  int64_t unmoved = 0;
+  while (unmoved < kept && keep[static_cast<size_t>(unmoved)] == unmoved) ++unmoved;
+  if (unmoved < kept) {
+    const int64_t first = unmoved / layout.slots;
+    const int64_t end = layout.pages_for(kept);
+    int64_t needed = 1;
+    for (int64_t d = first; d + 1 < end; ++d) needed += page(d).exclusive() ? 0 : 1;
+    EI_ASSIGN_OR_RETURN(std::vector<Page> spares, pool.take(needed));
+    for (int64_t d = first; d < end; ++d) {
+      EI_RETURN_IF_ERROR(gather(backend, layout, keep, d * layout.slots, spares.back()));
+      Page old = page(d);
+      set_page(layout, d, std::move(spares.back()));
+      spares.pop_back();
+      if (old.exclusive()) spares.push_back(std::move(old));
+    }
+  }
+  const KvHeadView before = view(next);
+  std::vector<int32_t> positions(keep.size());
+  for (size_t i = 0; i < keep.size(); ++i) positions[i] = before.position(keep[i]);
+  listed_ = std::move(positions);
+  length_ = kept;
+  shorten_list(next);
+  trim(layout);
+  return {};
+}
+
+// Collects the kept rows of result slots [first, first + slots) into `to`, in runs as long as source pages allow.
+Status HeadSlots::gather(const Backend& backend, const PageLayout& layout, const KeepList& keep, int64_t first,
+                         const Page& to) const {
+  const int64_t end = std::min(static_cast<int64_t>(keep.size()), first + layout.slots);
+  for (int64_t i = first; i < end;) {
+    const int64_t slot = keep[static_cast<size_t>(i)];
+    const int64_t row = slot % layout.slots;
+    int64_t rows = 1;
+    while (i + rows < end && row + rows < layout.slots && keep[static_cast<size_t>(i + rows)] == slot + rows) ++rows;
+    const Page& from = page(slot / layout.slots);
+    const auto count = static_cast<size_t>(rows);
+    EI_RETURN_IF_ERROR(backend.copy_within(layout.key(to, i - first), layout.key(from, row), count * layout.key_row));
+    EI_RETURN_IF_ERROR(
+        backend.copy_within(layout.value(to, i - first), layout.value(from, row), count * layout.value_row));
+    i += rows;
+  }
+  return {};
+}
+
+void HeadSlots::truncate(const PageLayout& layout, int32_t position, int32_t next) {
+  length_ = first_slot_at_or_after(view(next), position);
+  listed_.resize(static_cast<size_t>(std::min(length_, static_cast<int64_t>(listed_.size()))));
+  shorten_list(position - static_cast<int32_t>(length_ - static_cast<int64_t>(listed_.size())));
+  trim(layout);
+}
+
+HeadSlots HeadSlots::share(const PageLayout& layout) const {
+  HeadSlots copy = *this;
+  copy.trim(layout);
+  return copy;
+}
+
+void HeadSlots::restore(int64_t length, std::vector<int32_t> listed) {
+  length_ = length;
+  listed_ = std::move(listed);
+}
+
+// Moves the end of the list into the tail while no gap lies between them.
+void HeadSlots::shorten_list(int32_t tail_position) {
+  while (!listed_.empty() && listed_.back() == tail_position - 1) {
+    listed_.pop_back();
+    --tail_position;
+  }
+  if (listed_.capacity() > 2 * listed_.size()) listed_.shrink_to_fit();
+}
+
+void HeadSlots::trim(const PageLayout& layout) {
+  const auto count = static_cast<size_t>(layout.pages_for(length_));
+  pages_.resize(count);
+  key_pages_.resize(count);
+  value_pages_.resize(count);
+  reserved_ = 0;
+}
+
+}  // namespace ei::kv

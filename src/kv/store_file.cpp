@@ -1,0 +1,218 @@
+// Store::save and Store::load. The file, little-endian, without padding:
+//
+//   magic "EIKVSTOR", u32 version, u64 model hash
+//   i32 layers, kv_heads, head_dim, key type, value type, page_slots     (types as DType)
+//   i32 next position, i64 evicted, i64 compactions
+//   per layer and kv_head: i64 length, i64 listed, i32 positions[listed]
+//   u64 checksum of everything so far, so that nothing is allocated for a damaged description
+//   per layer and kv_head: keys [length, head_dim], values [length, head_dim]
+//   u64 checksum of everything so far
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "kv/file_stream.h"
+#include "kv/store.h"
+
+namespace ei::kv {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "the file format is that of a little-endian machine");
+
+constexpr char kMagic[8] = {'E', 'I', 'K', 'V', 'S', 'T', 'O', 'R'};
+constexpr uint32_t kVersion = 1;
+
+// Far beyond every model; they keep products small and a page of a lying file modest.
+constexpr int32_t kMaxLayers = 4096;
+constexpr int32_t kMaxKvHeads = 4096;
+constexpr int32_t kMaxHeadDim = 4096;
+constexpr int32_t kMaxPageSlots = 1024;
+
+struct Description {
+  StoreConfig config;
+  int32_t next = 0;
+  int64_t evicted = 0;
+  int64_t compactions = 0;
+};
+
+struct HeadDescription {
+  int64_t length = 0;
+  std::vector<int32_t> listed;
+};
+
+Status write_description(FileWriter& file, const Description& store, uint64_t model_hash) {
+  EI_RETURN_IF_ERROR(file.put(kMagic, sizeof(kMagic)));
+  EI_RETURN_IF_ERROR(file.put(kVersion));
+  EI_RETURN_IF_ERROR(file.put(model_hash));
+  const StoreConfig& config = store.config;
+  for (const int32_t field : {config.layers, config.kv_heads, config.head_dim, static_cast<int>(config.key_type),
+                              static_cast<int>(config.value_type), config.page_slots, store.next}) {
+    EI_RETURN_IF_ERROR(file.put(field));
+  }
+  EI_RETURN_IF_ERROR(file.put(store.evicted));
+  return file.put(store.compactions);
+}
+
+Result<Description> read_description(FileReader& file, uint64_t model_hash) {
+  char magic[sizeof(kMagic)] = {};
+  EI_RETURN_IF_ERROR(file.get(magic, sizeof(magic)));
+  if (std::memcmp(magic, kMagic, sizeof(kMagic)) != 0) return file.failure("it is not a saved KV cache");
+  uint32_t version = 0;
+  EI_RETURN_IF_ERROR(file.get(version));
+  if (version != kVersion) {
+    return file.failure(str_format("its version is %u, this program reads version %u", version, kVersion));
+  }
+  uint64_t hash = 0;
+  EI_RETURN_IF_ERROR(file.get(hash));
+  if (hash != model_hash) return file.failure("it was saved with another model; load that model or start afresh");
+  int32_t fields[7] = {};
+  EI_RETURN_IF_ERROR(file.get(fields, sizeof(fields)));
+  const int32_t limits[6] = {kMaxLayers, kMaxKvHeads, kMaxHeadDim, 2, 2, kMaxPageSlots};
+  for (int i = 0; i < 6; ++i) {
+    const bool is_type = i == 3 || i == 4;
+    if (fields[i] < (is_type ? 0 : 1) || fields[i] > limits[i]) {
+      return file.failure(str_format("its header is damaged (field %d is %d)", i, fields[i]));
+    }
+  }
+  Description store{.config = {.layers = fields[0],
+                               .kv_heads = fields[1],
+                               .head_dim = fields[2],
+                               .key_type = static_cast<DType>(fields[3]),
+                               .value_type = static_cast<DType>(fields[4]),
+                               .page_slots = fields[5]},
+                    .next = fields[6]};
+  EI_RETURN_IF_ERROR(file.get(store.evicted));
+  EI_RETURN_IF_ERROR(file.get(store.compactions));
+  if (store.next < 0 || store.evicted < 0 || store.compactions < 0) {
+    return file.failure("its header is damaged (a negative count)");
+  }
+  return store;
+}
+
+Result<HeadDescription> read_head(FileReader& file, int32_t next) {
+  HeadDescription head;
+  int64_t listed = 0;
+  EI_RETURN_IF_ERROR(file.get(head.length));
+  EI_RETURN_IF_ERROR(file.get(listed));
+  if (head.length < 0 || head.length > next || listed < 0 || listed > head.length ||
+      static_cast<uint64_t>(listed) > file.remaining() / sizeof(int32_t)) {
+    return file.failure(str_format("it is damaged (a head of %lld slots, %lld listed, at position %d)",
+                                   static_cast<long long>(head.length), static_cast<long long>(listed),
+                                   static_cast<int>(next)));
+  }
+  head.listed.resize(static_cast<size_t>(listed));
+  EI_RETURN_IF_ERROR(file.get(head.listed.data(), head.listed.size() * sizeof(int32_t)));
+  int64_t previous = -1;
+  const int64_t tail_position = next - (head.length - listed);
+  for (const int32_t position : head.listed) {
+    if (position <= previous || position >= tail_position)
+      return file.failure("it is damaged (positions out of order)");
+    previous = position;
+  }
+  return head;
+}
+
+}  // namespace
+
+Status Store::save(const std::string& path, uint64_t model_hash) const {
+  const int32_t next = next_position();
+  for (const Layer& layer : layers_) {
+    if (layer.next != next) {
+      return make_error(ErrorKind::kRuntime, "cannot save '%s': the KV cache is in the middle of a chunk",
+                        path.c_str());
+    }
+  }
+  FileWriter file(path);
+  EI_RETURN_IF_ERROR(file.open());
+  const Description store{.config = config_, .next = next, .evicted = evicted_, .compactions = compactions_};
+  EI_RETURN_IF_ERROR(write_description(file, store, model_hash));
+  for (const Layer& layer : layers_) {
+    for (const HeadSlots& head : layer.heads) {
+      EI_RETURN_IF_ERROR(file.put(head.length()));
+      EI_RETURN_IF_ERROR(file.put(static_cast<int64_t>(head.listed().size())));
+      EI_RETURN_IF_ERROR(file.put(head.listed().data(), head.listed().size() * sizeof(int32_t)));
+    }
+  }
+  EI_RETURN_IF_ERROR(file.put_checksum());
+
+  std::vector<std::byte> rows(layout_.bytes);
+  const auto put_rows = [&](const HeadSlots& head, void* (PageLayout::*row)(const Page&, int64_t) const,
+                            size_t row_bytes) -> Status {
+    for (int64_t slot = 0; slot < head.length(); slot += layout_.slots) {
+      const size_t bytes = static_cast<size_t>(std::min(layout_.slots, head.length() - slot)) * row_bytes;
+      EI_RETURN_IF_ERROR(backend_->copy_out(rows.data(), (layout_.*row)(head.page(slot / layout_.slots), 0), bytes));
+      EI_RETURN_IF_ERROR(file.put(rows.data(), bytes));
+    }
+    return {};
+  };
+  for (const Layer& layer : layers_) {
+    for (const HeadSlots& head : layer.heads) {
+      EI_RETURN_IF_ERROR(put_rows(head, &PageLayout::key, layout_.key_row));
+      EI_RETURN_IF_ERROR(put_rows(head, &PageLayout::value, layout_.value_row));
+    }
+  }
+  EI_RETURN_IF_ERROR(file.put_checksum());
+  return file.commit();
+}
+
+Result<Store> Store::load(const std::string& path, uint64_t model_hash, const Backend& backend) {
+  FileReader file(path);
+  EI_RETURN_IF_ERROR(file.open());
+  EI_ASSIGN_OR_RETURN(const Description described, read_description(file, model_hash));
+  const int64_t num_heads = int64_t{described.config.layers} * described.config.kv_heads;
+  if (static_cast<uint64_t>(num_heads) > file.remaining() / (2 * sizeof(int64_t))) {
+    return file.failure("the file is cut short");
+  }
+  std::vector<HeadDescription> heads;
+  heads.reserve(static_cast<size_t>(num_heads));
+  int64_t total_slots = 0;  // at most 2^24 heads of 2^31 slots
+  for (int64_t i = 0; i < num_heads; ++i) {
+    EI_ASSIGN_OR_RETURN(HeadDescription head, read_head(file, described.next));
+    total_slots += head.length;
+    heads.push_back(std::move(head));
+  }
+  EI_RETURN_IF_ERROR(file.check_checksum());
+
+  Store store(backend, described.config);
+  const PageLayout& layout = store.layout_;
+  const auto row_bytes = static_cast<int64_t>(layout.key_row + layout.value_row);
+  const auto left = static_cast<int64_t>(file.remaining()) - static_cast<int64_t>(sizeof(uint64_t));
+  if (left < 0 || left % row_bytes != 0 || left / row_bytes != total_slots) {
+    return file.failure(str_format("it holds %lld bytes of rows where %lld rows of %lld bytes should be",
+                                   static_cast<long long>(left), static_cast<long long>(total_slots),
+                                   static_cast<long long>(row_bytes)));
+  }
+
+  std::vector<std::byte> rows(layout.bytes);
+  const auto get_rows = [&](const HeadSlots& head, void* (PageLayout::*row)(const Page&, int64_t) const,
+                            size_t bytes_per_row) -> Status {
+    for (int64_t slot = 0; slot < head.length(); slot += layout.slots) {
+      const size_t bytes = static_cast<size_t>(std::min(layout.slots, head.length() - slot)) * bytes_per_row;
+      EI_RETURN_IF_ERROR(file.get(rows.data(), bytes));
+      EI_RETURN_IF_ERROR(backend.copy_in((layout.*row)(head.page(slot / layout.slots), 0), rows.data(), bytes));
+    }
+    return {};
+  };
+  auto description = heads.begin();
+  for (Layer& layer : store.layers_) {
+    layer.next = described.next;
+    for (HeadSlots& head : layer.heads) {
+      EI_ASSIGN_OR_RETURN(std::vector<Page> pages, store.pool_->take(layout.pages_for(description->length)));
+      for (Page& page : pages) head.add_page(layout, std::move(page));
+      head.restore(description->length, std::move(description->listed));
+      ++description;
+      EI_RETURN_IF_ERROR(get_rows(head, &PageLayout::key, layout.key_row));
+      EI_RETURN_IF_ERROR(get_rows(head, &PageLayout::value, layout.value_row));
+    }
+    refresh(layer);
+  }
+  EI_RETURN_IF_ERROR(file.check_checksum());
+  store.evicted_ = described.evicted;
+  store.compactions_ = described.compactions;
+  return store;
+}
+
+}  // namespace ei::kv

@@ -1,0 +1,267 @@
+#include "kv/store.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <thread>
+
+#include "base/clock.h"
+#include "kv/fake_backend.h"
+#include "kv/naive_store.h"
+
+namespace ei::kv {
+namespace {
+
+constexpr StoreConfig kSmall{
+    .layers = 2, .kv_heads = 2, .head_dim = 16, .key_type = DType::kF32, .value_type = DType::kF32, .page_slots = 32};
+
+KeepList first_slots(int64_t count) {
+  KeepList keep(static_cast<size_t>(count));
+  std::iota(keep.begin(), keep.end(), 0);
+  return keep;
+}
+
+KeepList every(int64_t stride, int64_t length) {
+  KeepList keep;
+  for (int64_t slot = 0; slot < length; slot += stride) keep.push_back(static_cast<int32_t>(slot));
+  return keep;
+}
+
+// A store and its model, filled together.
+struct Filled {
+  explicit Filled(const Backend& memory, const StoreConfig& config = kSmall)
+      : backend(memory), store(memory, config), naive(config) {}
+  void feed(int64_t count) {
+    ASSERT_TRUE(store.reserve(count).ok());
+    naive.reserve(count);
+    for (int l = 0; l < store.config().layers; ++l) naive.append(store, backend, l, count, number);
+  }
+  void compact(int layer, int head, const KeepList& keep) {
+    ASSERT_TRUE(store.compact(layer, head, keep).ok());
+    naive.compact(layer, head, keep);
+  }
+  void expect_equal() const { naive.expect_equal(store, backend); }
+
+  const Backend& backend;
+  Store store;
+  NaiveStore naive;
+  uint64_t number = 1;
+};
+
+TEST(Store, StartsEmptyExactAndWithoutMemory) {
+  FakeBackend backend;
+  const Store store(backend, kSmall);
+  EXPECT_EQ(store.next_position(), 0);
+  EXPECT_EQ(store.bytes(), 0);
+  EXPECT_EQ(store.average_slots(), 0);
+  EXPECT_TRUE(store.exact());
+  EXPECT_EQ(backend.live_bytes(), 0);
+}
+
+TEST(Store, GrowsWithoutMovingWhatIsThere) {
+  FakeBackend backend;
+  Filled filled(backend);
+  filled.feed(40);
+  const void* const first_page = filled.store.view(0).heads[0].key_pages[0];
+  for (int i = 0; i < 50; ++i) filled.feed(17);
+  EXPECT_EQ(filled.store.view(0).heads[0].key_pages[0], first_page);
+  filled.expect_equal();
+}
+
+TEST(Store, AlignsKeysAndValuesToCacheLines) {
+  FakeBackend backend;
+  Filled filled(
+      backend,
+      {.layers = 1, .kv_heads = 1, .head_dim = 5, .key_type = DType::kF16, .value_type = DType::kF16, .page_slots = 3});
+  filled.feed(7);
+  const KvHeadView head = filled.store.view(0).heads[0];
+  for (int page = 0; page < 3; ++page) {
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(head.key_pages[page]) % 4096, 0u);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(head.value_pages[page]) % 64, 0u);
+  }
+}
+
+TEST(Store, KeepsPositionsAfterCompact) {
+  FakeBackend backend;
+  Filled filled(backend);
+  filled.feed(100);
+  filled.compact(1, 0, {0, 7, 50, 97, 98, 99});
+  filled.feed(2);
+  filled.expect_equal();
+  const KvHeadView head = filled.store.view(1).heads[0];
+  EXPECT_EQ(head.length, 8);
+  EXPECT_EQ(head.listed, 3) << "what ends at the newest token needs no list";
+  EXPECT_EQ(head.tail_position, 97);
+  EXPECT_EQ(filled.store.length(1, 1), 102);
+}
+
+TEST(Store, RefusesBadKeepListsAndChangesNothing) {
+  FakeBackend backend;
+  Filled filled(backend);
+  filled.feed(10);
+  for (const KeepList& keep : {KeepList{3, 2}, KeepList{4, 4}, KeepList{-1, 2}, KeepList{0, 10}, first_slots(11)}) {
+    const Status status = filled.store.compact(0, 0, keep);
+    ASSERT_FALSE(status.ok());
+    EXPECT_NE(status.error().message.find("keep list of layer 0, kv_head 0"), std::string::npos);
+  }
+  filled.expect_equal();
+}
+
+TEST(Store, KeepingEverythingIsNoCompaction) {
+  FakeBackend backend;
+  Filled filled(backend);
+  filled.feed(33);
+  filled.compact(0, 0, first_slots(33));
+  EXPECT_EQ(filled.store.compactions(), 0);
+  EXPECT_TRUE(filled.store.exact());
+}
+
+TEST(Store, IsExactAgainOnlyBeforeTheFirstDroppedPosition) {
+  FakeBackend backend;
+  Filled filled(backend);
+  filled.feed(20);
+  filled.compact(0, 1, {0, 1, 2, 3, 4, 6, 19});
+  EXPECT_FALSE(filled.store.exact());
+  filled.feed(5);
+  EXPECT_FALSE(filled.store.exact());
+  ASSERT_TRUE(filled.store.truncate(6).ok());
+  EXPECT_FALSE(filled.store.exact());
+  ASSERT_TRUE(filled.store.truncate(5).ok());
+  EXPECT_TRUE(filled.store.exact());
+  EXPECT_EQ(filled.store.view(0).heads[1].listed, 0);
+}
+
+TEST(Store, RewindsOnlyToWhereItHasBeen) {
+  FakeBackend backend;
+  Filled filled(backend);
+  filled.feed(9);
+  EXPECT_TRUE(filled.store.truncate(9).ok());
+  EXPECT_FALSE(filled.store.truncate(10).ok());
+  EXPECT_FALSE(filled.store.truncate(-1).ok());
+  filled.expect_equal();
+}
+
+TEST(Store, FailsToReserveWithoutChangingAnything) {
+  FakeBackend backend;
+  Filled filled(backend);
+  filled.feed(40);
+  backend.limit = backend.live_bytes() + (3 << 20);
+  const int64_t before = backend.live_bytes();
+  const Status status = filled.store.reserve(100000);
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().kind, ErrorKind::kMemory);
+  EXPECT_EQ(backend.live_bytes(), before) << "slabs taken on the way must be given back";
+  filled.expect_equal();
+  EXPECT_FALSE(filled.store.reserve(int64_t{1} << 31).ok());
+  filled.expect_equal();
+}
+
+TEST(Store, KeepsItsContentsWhenCopyingASharedPageFails) {
+  FakeBackend backend;
+  Filled filled(backend);
+  filled.feed(40);
+  auto fork = filled.store.fork();
+  ASSERT_TRUE(fork.ok());
+  backend.copies_fail = true;
+  EXPECT_FALSE(fork->reserve(1).ok());
+  backend.copies_fail = false;
+  filled.expect_equal();
+  filled.naive.expect_equal(*fork, backend);
+}
+
+TEST(Store, ForkSharesPagesAndSeparatesOnWrite) {
+  FakeBackend backend;
+  Filled filled(backend);
+  filled.feed(40);  // two pages per head, the second partly filled
+  const int64_t pages = filled.store.pool_usage().pages;
+  auto fork = filled.store.fork();
+  ASSERT_TRUE(fork.ok());
+  EXPECT_EQ(filled.store.pool_usage().pages, pages) << "forking takes no page";
+  EXPECT_EQ(fork->bytes(), filled.store.bytes());
+  ASSERT_TRUE(fork->reserve(1).ok());
+  EXPECT_EQ(filled.store.pool_usage().pages, pages + 4) << "the partly filled page of each of four heads";
+  EXPECT_EQ(fork->view(0).heads[0].key_pages[0], filled.store.view(0).heads[0].key_pages[0]);
+  EXPECT_NE(fork->view(0).heads[0].key_pages[1], filled.store.view(0).heads[0].key_pages[1]);
+  filled.feed(3);
+  EXPECT_EQ(filled.store.pool_usage().pages, pages + 4) << "the other side is alone with its page now";
+  filled.expect_equal();
+}
+
+TEST(Store, SmallContextsReserveLittle) {
+  FakeBackend backend;
+  Filled filled(backend);
+  filled.feed(64);
+  EXPECT_LE(backend.live_bytes(), 1 << 20);
+  EXPECT_TRUE(filled.store.truncate(0).ok());
+  EXPECT_EQ(backend.live_bytes(), 0) << "empty slabs are released";
+}
+
+TEST(Store, ReturnsMemoryToTheSystemWhenCompacted) {
+  FakeBackend backend;
+  const StoreConfig config{
+      .layers = 2, .kv_heads = 4, .head_dim = 64, .key_type = DType::kF32, .value_type = DType::kF32};
+  Store store(backend, config);
+  const int64_t empty = current_rss_bytes();
+  constexpr int64_t kTokens = 16384;  // 64 MiB of rows
+  ASSERT_TRUE(store.reserve(kTokens).ok());
+  const std::vector<unsigned char> ones(static_cast<size_t>(config.page_slots) * 256, 1);
+  for (int l = 0; l < config.layers; ++l) {
+    for (const KvAppend::Run& run : store.append(l, kTokens).runs) {
+      const size_t bytes = static_cast<size_t>(run.count) * 256;
+      ASSERT_TRUE(backend.copy_in(run.keys, ones.data(), bytes).ok());
+      ASSERT_TRUE(backend.copy_in(run.values, ones.data(), bytes).ok());
+    }
+  }
+  const int64_t full = current_rss_bytes();
+  EXPECT_GT(full - empty, int64_t{56} << 20);
+  EXPECT_EQ(store.bytes(), int64_t{64} << 20);
+  for (int l = 0; l < config.layers; ++l) {
+    for (int h = 0; h < config.kv_heads; ++h) ASSERT_TRUE(store.compact(l, h, every(32, kTokens)).ok());
+  }
+  EXPECT_EQ(store.bytes(), int64_t{2} << 20);
+  EXPECT_EQ(store.bytes_full(), int64_t{64} << 20);
+  EXPECT_LT(current_rss_bytes() - empty, int64_t{12} << 20);
+}
+
+TEST(Store, ForksWorkInParallelOnOnePool) {
+  FakeBackend backend;
+  Filled base(backend);
+  base.feed(75);
+  const auto work = [&backend, &base](Store store, uint64_t seed) {
+    Random random(seed);
+    NaiveStore naive = base.naive;
+    uint64_t number = seed << 32;
+    for (int round = 0; round < 150; ++round) {
+      const int64_t count = random.between(1, 40);
+      ASSERT_TRUE(store.reserve(count).ok());
+      naive.reserve(count);
+      for (int l = 0; l < kSmall.layers; ++l) naive.append(store, backend, l, count, number);
+      auto fork = store.fork();
+      ASSERT_TRUE(fork.ok());
+      if (random.below(2) == 0) store = std::move(fork).value();
+      for (int h = 0; h < kSmall.kv_heads; ++h) {
+        const KeepList keep = every(random.between(1, 3), store.length(0, h));
+        ASSERT_TRUE(store.compact(0, h, keep).ok());
+        naive.compact(0, h, keep);
+      }
+      if (round % 10 == 9) {
+        const auto position = static_cast<int32_t>(random.below(store.next_position()));
+        ASSERT_TRUE(store.truncate(position).ok());
+        naive.truncate(position);
+      }
+      naive.expect_equal(store, backend);
+      if (testing::Test::HasFailure()) return;
+    }
+  };
+  auto left = base.store.fork();
+  auto right = base.store.fork();
+  ASSERT_TRUE(left.ok() && right.ok());
+  std::thread first(work, std::move(left).value(), 1);
+  std::thread second(work, std::move(right).value(), 2);
+  first.join();
+  second.join();
+  base.expect_equal();
+}
+
+}  // namespace
+}  // namespace ei::kv
