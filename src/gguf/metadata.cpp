@@ -10,6 +10,7 @@ namespace {
 constexpr uint64_t kMaxKeys = 1 << 16;
 constexpr uint64_t kMaxKeyBytes = 1 << 16;
 constexpr uint64_t kMaxStrings = 1 << 22;  // in all string arrays of one file together
+constexpr uint64_t kMaxBytes = 1 << 29;    // of the whole section: libllama copies it
 
 struct TypeFacts {
   const char* name;
@@ -156,6 +157,7 @@ Result<Metadata> read_metadata(Reader& reader, uint64_t count) {
   }
   Metadata metadata;
   MetadataReader values(reader);
+  const size_t begin = reader.position();
   for (uint64_t i = 0; i < count; ++i) {
     EI_ASSIGN_OR_RETURN(const std::string_view key, reader.text("a metadata key"));
     EI_RETURN_IF_ERROR(check_key(key));
@@ -163,6 +165,10 @@ Result<Metadata> read_metadata(Reader& reader, uint64_t count) {
       return make_error(ErrorKind::kModel, "metadata key '%s' appears twice", printable(key).c_str());
     }
     EI_RETURN_IF_ERROR(values.read(printable(key), metadata.entries.emplace_back(key, Value{}).second));
+    if (reader.position() - begin > kMaxBytes) {
+      return make_error(ErrorKind::kModel, "the metadata up to key '%s' has %zu bytes; at most %llu make sense",
+                        printable(key).c_str(), reader.position() - begin, static_cast<unsigned long long>(kMaxBytes));
+    }
   }
   return metadata;
 }
