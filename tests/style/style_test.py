@@ -100,10 +100,10 @@ class Text(Checkout):
         self.write("notes.md", "[a](missing.md) [b](https://example.com) [c](src/CMakeLists.txt#x)\n")
         self.assertIn("missing.md", self.problems(text)[0])
 
-    def test_wants_a_test_for_every_registry(self):
-        self.write("src/plan/registry.h", "// The plans.\n#pragma once\n")
-        self.assertIn("no test iterates", self.problems(text)[0])
-        self.write("src/plan/registry_test.cpp", '#include "plan/registry.h"\n')
+    def test_wants_a_test_that_iterates_every_list(self):
+        self.write("src/plan/plans.h", "// The plans.\n#pragma once\nstd::span<const Plan> plans();  // all\n")
+        self.assertIn("no test iterates plans()", self.problems(text)[0])
+        self.write("src/plan/plans_test.cpp", "for (const Plan& plan : plans()) {}\n")
         self.assertEqual(self.problems(text), [])
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Rules about the text of the checkout: no machine paths, no registry hosts, no left-over markers, files of one idea,
-links that lead somewhere, registries that a test iterates."""
+links that lead somewhere, lists that a test iterates."""
 
 import re
 import sys
@@ -18,6 +18,9 @@ FORBIDDEN = [
      "a registry's host name; pip's configuration decides where packages come from"),
     (re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b"), "a left-over marker"),
 ]
+LIST = re.compile(r"^std::span<const \w+> (\w+)\(\);", re.MULTILINE)
+# Lists that a test walks through another function.
+ITERATED_THROUGH = {"families": "architecture_names"}
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
@@ -46,15 +49,16 @@ def check_links(path, root, text):
     return problems
 
 
-def check_registries(root, sources):
-    """A list that must be extended is iterated by a test: some test includes every registry.h."""
+def check_lists(root, sources):
+    """A list that must be extended is iterated by a test: `std::span<const Entry> entries();` is called by one."""
     tests = "".join(path.read_text() for path in sources if path.name.endswith("_test.cpp"))
     problems = []
     for path in sources:
-        if path.name == "registry.h":
-            header = path.relative_to(root / "src").as_posix()
-            if f'"{header}"' not in tests:
-                problems.append(f"src/{header}: no test iterates this registry")
+        if path.suffix != ".h" or root / "src" not in path.parents:
+            continue
+        for name in LIST.findall(path.read_text()):
+            if not re.search(rf"\b{ITERATED_THROUGH.get(name, name)}\(", tests):
+                problems.append(f"{path.relative_to(root)}: no test iterates {name}()")
     return problems
 
 
@@ -69,7 +73,7 @@ def check(root):
             problems += check_length(name, text)
         if path.suffix == ".md":
             problems += check_links(path, root, text)
-    problems += check_registries(root, tree.list_sources(root))
+    problems += check_lists(root, tree.list_sources(root))
     return len(files), problems
 
 
