@@ -10,19 +10,17 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "bench"))
-from model_work import ModelWork  # noqa: E402
 
 FAKE = """#!{python}
 import json, sys
 words = sys.argv[1:]
 flag = lambda name: int(words[words.index(name) + 1])
-if "--peak" in words:
-    print(json.dumps({{"fma_gflops": 100.0, "matrix_gflops": 400.0, "read_gbs": 20.0}}))
-else:
-    print(json.dumps({{"n_prompt": flag("-p"), "n_gen": flag("-n"), "n_depth": flag("-d"), "n_threads": flag("-t"),
-                       "avg_ts": {speed}, "words": words, **{extra}}}))
+print(json.dumps({{"n_prompt": flag("-p"), "n_gen": flag("-n"), "n_depth": flag("-d"), "n_threads": flag("-t"),
+                   "avg_ts": {speed}, **{extra}}}))
+open(__file__ + ".calls", "a").write(" ".join(words) + "\\n")
 """
+OURS = {"method": "full", "density": 1.0, "share": 0.25,
+        "peak": {"fma_gflops": 100.0, "matrix_gflops": 400.0, "read_gbs": 20.0}}
 
 
 class VsLlamaCpp(unittest.TestCase):
@@ -34,7 +32,7 @@ class VsLlamaCpp(unittest.TestCase):
 
     def fake(self, name, speed, extra=None):
         path = self.folder / name
-        path.write_text(FAKE.format(python=shutil.which("python3"), speed=speed, extra=extra or {}))
+        path.write_text(FAKE.format(python=shutil.which("python3"), speed=speed, extra={**(OURS if name == "entropyinfer" else {}), **(extra or {})}))
         path.chmod(0o755)
 
     def compare(self, rows, *words):
@@ -54,17 +52,22 @@ class VsLlamaCpp(unittest.TestCase):
 
     def test_reports_the_share_of_the_measured_peak(self):
         self.fake("entropyinfer", 1000.0)
-        done, lines = self.compare("needle-pp16384,needle-tg128", "--rounds", "1")
+        done, lines = self.compare("needle-tg128", "--rounds", "1")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(lines[0]["peak"]["matrix_gflops"], 400.0)
-        work = ModelWork(ROOT / "assets/needle-14m-128k-q8_0.gguf")
-        self.assertAlmostEqual(lines[1]["share_of_peak"], work.prompt_flops(16384) / 16384 * 1000 / 400e9)
-        self.assertAlmostEqual(lines[2]["share_of_peak"], work.token_bytes(64) * 1000 / 20e9)
+        self.assertEqual((lines[1]["share_of_peak"], lines[1]["peak"]), (0.25, OURS["peak"]))
+
+    def test_asks_both_for_the_same_work_in_turns(self):
+        self.fake("entropyinfer", 1000.0)
+        self.compare("needle-tg64-d16384", "--rounds", "2", "--repetitions", "3")
+        model = ROOT / "assets/needle-14m-128k-q8_0.gguf"
+        work = f"-m {model} -p 0 -n 64 -d 16384 -t 2 -r 3 -o jsonl --no-warmup"
+        self.assertEqual((self.folder / "llama-bench.calls").read_text().splitlines(), [f"-fa 1 {work}"] * 2)
+        self.assertEqual((self.folder / "entropyinfer.calls").read_text().splitlines(), [f"bench --peak {work}"] * 2)
 
     def test_refuses_a_result_of_a_lossy_method(self):
         self.fake("entropyinfer", 900.0, {"method": "entropyinfer", "density": 0.2})
         done, _ = self.compare("needle-tg128", "--rounds", "1")
-        self.assertIn("did not run full attention", done.stderr)
+        self.assertIn("not full attention", done.stderr)
         self.assertEqual(done.returncode, 1)
 
     def test_refuses_a_result_of_other_work_than_asked(self):
@@ -78,20 +81,6 @@ class VsLlamaCpp(unittest.TestCase):
         done, _ = self.compare("needle-tg128", "--rounds", "1")
         self.assertIn("failed with 2", done.stderr)
         self.assertIn("no such flag", done.stderr)
-
-
-class Work(unittest.TestCase):
-    def test_knows_the_shape_of_the_embedded_model(self):
-        work = ModelWork(ROOT / "assets/needle-14m-128k-q8_0.gguf")
-        self.assertEqual((work.layers, work.heads, work.kv_heads, work.head_dim), (8, 6, 2, 64))
-        self.assertEqual(work.attended(9), 80)
-        self.assertEqual(work.prompt_flops(3), 2 * work.matrix_weights * 3 + 4 * 6 * 64 * 8 * 6)
-
-    def test_counts_only_the_window_in_sliding_layers(self):
-        work = ModelWork(ROOT / "assets/needle-14m-128k-q8_0.gguf")
-        work.windows = [2] * 8
-        self.assertEqual(work.attended(9), 16)
-        self.assertEqual(work.prompt_flops(3), 2 * work.matrix_weights * 3 + 4 * 6 * 64 * 8 * 5)
 
 
 if __name__ == "__main__":
