@@ -124,12 +124,17 @@ class ReferenceStream : public Stream {
   void activate(Activation kind, Matrix gate, Matrix up, Matrix out) override {
     for (int64_t row = 0; row < gate.rows; ++row) {
       for (int64_t i = 0; i < gate.cols; ++i) {
-        const double g = static_cast<double>(gate.data[row * gate.stride + i]);
+        const float raw = gate.data[row * gate.stride + i];
+        const double g = static_cast<double>(kind == Activation::kSilu ? raw : f16_to_f32(f32_to_f16(raw)));
         const double u = static_cast<double>(up.data[row * up.stride + i]);
         const double activated = kind == Activation::kSilu
                                      ? g / (1.0 + std::exp(-g))
                                      : 0.5 * g * (1.0 + std::tanh(0.7978845608028654 * g * (1.0 + 0.044715 * g * g)));
-        out.data[row * out.stride + i] = static_cast<float>(activated * u);
+        // Both of GELU's roundings to half precision are llama.cpp's (kernels/rowwise.h).
+        const double value = kind == Activation::kSilu
+                                 ? activated
+                                 : static_cast<double>(f16_to_f32(f32_to_f16(static_cast<float>(activated))));
+        out.data[row * out.stride + i] = static_cast<float>(value * u);
       }
     }
   }

@@ -34,7 +34,8 @@ Result<GenerateResult> generate(Session& session, std::span<const int32_t> promp
       result.finish_reason = "interrupted";
       break;
     }
-    EI_ASSIGN_OR_RETURN(const int32_t token, sampler->sample(session.logits()));
+    const int32_t token = sampler->sample(session.logits());
+    EI_RETURN_IF_ERROR(sampler->status());
     if (count == 0) result.ttft_s = now_s() - start;
     if (!options.ignore_eos && tokenizer.is_end_of_generation(token)) {
       result.finish_reason = "stop";

@@ -45,8 +45,7 @@ Result<Matrix> Session::State::record(std::span<const int32_t> chunk, int64_t lo
   const int32_t first = store.next_position();
   EI_RETURN_IF_ERROR(store.reserve(tokens));
   EI_ASSIGN_OR_RETURN(model::Activations act, model.activations(*stream, tokens));
-  Matrix logits;
-  if (logits_rows > 0) EI_ASSIGN_OR_RETURN(logits, stream->scratch(kLogitsSlot, logits_rows, config.vocab));
+  EI_ASSIGN_OR_RETURN(const Matrix out, stream->scratch(kLogitsSlot, logits_rows, config.vocab));
   const std::vector<RopeTable> ropes = stage_angles(first, tokens);
 
   model.embed(*stream, chunk, act);
@@ -69,26 +68,26 @@ Result<Matrix> Session::State::record(std::span<const int32_t> chunk, int64_t lo
                        .window = facts.window,
                        .kv = store.view(layer)});
     model.finish_layer(*stream, layer, rows);
-    if (last) model.logits(*stream, rows.normed, logits);
+    if (last) model.logits(*stream, rows.normed, out);
     const double pairs = causal_pairs(first, tokens, facts.window) * config.kv_heads;
     stats.pairs += pairs;
     stats.pairs_dense += pairs;
   }
-  return logits;
+  return out;
 }
 
 Result<Matrix> Session::State::forward(std::span<const int32_t> chunk, int64_t logits_rows) {
   const int32_t first = store.next_position();
   const SessionStats before = stats;
-  Result<Matrix> logits = record(chunk, logits_rows);
+  Result<Matrix> recorded = record(chunk, logits_rows);
   const Status ran = stream->synchronize();
   const Stream::Times times = stream->times();
   stats.attention_s = times.attention_s;
   stats.matmul_s = times.matmul_s;
-  if (logits.ok() && ran.ok()) return logits;
+  if (recorded.ok() && ran.ok()) return recorded;
   stats = before;
   EI_RETURN_IF_ERROR(store.truncate(first));
-  return logits.ok() ? ran.error() : logits.error();
+  return recorded.ok() ? ran.error() : recorded.error();
 }
 
 Status Session::State::check_room(std::span<const int32_t> tokens) const {

@@ -51,6 +51,12 @@ inline float fast_exp(float x) {
   return std::bit_cast<float>(std::bit_cast<uint32_t>(p) + bits);
 }
 
+// Rounds to the 11 mantissa bits of a half float (Veltkamp's splitting; exact ties and subnormals aside).
+inline float round_to_half(float x) {
+  const float spread = x * 8193.0f;
+  return spread - (spread - x);
+}
+
 }  // namespace
 
 void rms_norm(Matrix x, const float* gain, float eps, Matrix y, Range rows) {
@@ -84,10 +90,10 @@ void gelu_multiply(Matrix gate, Matrix up, Matrix out, Range rows) {
     const float* __restrict u = up.data + row * up.stride;
     float* __restrict to = out.data + row * out.stride;
     for (int64_t i = 0; i < gate.cols; ++i) {
-      const float x = g[i];
+      const float x = round_to_half(g[i]);
       const float inner = kSqrt2OverPi * x * (1.0f + 0.044715f * x * x);
       // 0.5 * (1 + tanh(z)) = 1 / (1 + exp(-2z))
-      to[i] = x / (1.0f + fast_exp(-2.0f * inner)) * u[i];
+      to[i] = round_to_half(x / (1.0f + fast_exp(-2.0f * inner))) * u[i];
     }
   }
 }

@@ -15,7 +15,8 @@ namespace ei::kernels {
 void rms_norm(Matrix x, const float* gain, float eps, Matrix y, Range rows);
 // sum += x; with a gain also y = rms_norm(sum)  x, sum, y: [rows, cols]
 void add_rms_norm(Matrix x, Matrix sum, const float* gain, float eps, Matrix y, Range rows);
-// out = silu(gate) * up, or gelu (tanh form)
+// out = silu(gate) * up, or gelu(gate) * up in the tanh form. GELU's argument and value are rounded to half precision:
+// llama.cpp reads it from a table of halves, and what people know of a GELU model is what that table gives.
 void silu_multiply(Matrix gate, Matrix up, Matrix out, Range rows);
 void gelu_multiply(Matrix gate, Matrix up, Matrix out, Range rows);
 void add_bias(const float* bias, Matrix y, Range rows);

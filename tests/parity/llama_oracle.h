@@ -1,0 +1,30 @@
+// libllama as the oracle: the logits it computes for the same file and the same tokens.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace ei::testing {
+
+class LlamaOracle {
+ public:
+  // f32_cache: keys and values in f32 (f16 otherwise, libllama's default).
+  static std::unique_ptr<LlamaOracle> load(const std::string& path, int context, bool f32_cache);
+  ~LlamaOracle();
+
+  int vocab() const;
+  // Logits [tokens, vocab] of every position of a fresh sequence.
+  std::vector<float> evaluate(std::span<const int32_t> tokens);
+  // Greedy continuation, stopping at nothing but the count.
+  std::vector<int32_t> continue_greedily(std::span<const int32_t> tokens, int count);
+
+ private:
+  struct Impl;
+  explicit LlamaOracle(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ei::testing
