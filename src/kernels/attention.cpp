@@ -8,7 +8,13 @@ namespace ei::kernels {
 const std::vector<const AttentionVariant*>& attention_variants() {
   static const std::vector<const AttentionVariant*> variants = {
 #if defined(__aarch64__)
+    &neonbf16_attention(),
     &neon_attention(),
+#elif defined(__x86_64__)
+    &amx_attention(),
+    &avx512bf16_attention(),
+    &avx512_attention(),
+    &avx2_attention(),
 #endif
     &scalar_attention(),
   };

@@ -7,7 +7,13 @@
 namespace ei::kernels {
 
 #if defined(__aarch64__)
+const AttentionVariant& neonbf16_attention();
 const AttentionVariant& neon_attention();
+#elif defined(__x86_64__)
+const AttentionVariant& amx_attention();
+const AttentionVariant& avx512bf16_attention();
+const AttentionVariant& avx512_attention();
+const AttentionVariant& avx2_attention();
 #endif
 
 }  // namespace ei::kernels

@@ -1,0 +1,89 @@
+#include "kernels/peak.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "kernels/cpu/peak_loops.h"
+
+namespace ei::kernels {
+namespace {
+
+std::vector<PeakLoop> loops() {
+  return {
+#if defined(__aarch64__)
+    neonbf16_peak_loop(), neon_peak_loop(),
+#endif
+  };
+}
+
+// Seconds that `work` takes when all threads start it together.
+double timed(int threads, const std::function<void(int)>& work) {
+  std::atomic<int> waiting{threads};
+  std::vector<double> elapsed(static_cast<size_t>(threads));
+  const auto body = [&](int index) {
+    waiting.fetch_sub(1);
+    while (waiting.load() > 0) std::this_thread::yield();
+    const double start = now_s();
+    work(index);
+    elapsed[static_cast<size_t>(index)] = now_s() - start;
+  };
+  std::vector<std::thread> others;
+  for (int index = 1; index < threads; ++index) others.emplace_back(body, index);
+  body(0);
+  for (std::thread& thread : others) thread.join();
+  return *std::max_element(elapsed.begin(), elapsed.end());
+}
+
+double flops_of(const PeakLoop& loop, int threads) {
+  // Many runs well below a scheduler's time slice: the best is undisturbed even on a busy machine.
+  constexpr int64_t kRounds = 50'000;
+  constexpr int kRepeats = 200;
+  double best = 0;
+  for (int repeat = 0; repeat < kRepeats; ++repeat) {
+    const double seconds = timed(threads, [&](int) { loop.run(kRounds); });
+    best = std::max(best, loop.run(1) * static_cast<double>(kRounds) * threads / seconds);
+  }
+  return best;
+}
+
+double read_bandwidth(int threads) {
+  // Larger than any last-level cache in use, whatever the number of threads.
+  const size_t words = (size_t{512} << 20) / sizeof(uint64_t) / static_cast<size_t>(threads);
+  std::vector<std::vector<uint64_t>> memory(static_cast<size_t>(threads));
+  timed(threads, [&](int index) { memory[static_cast<size_t>(index)].assign(words, 1); });
+  std::atomic<uint64_t> sink{0};
+  constexpr int kRepeats = 5;
+  double best = 0;
+  for (int repeat = 0; repeat < kRepeats; ++repeat) {
+    const double seconds = timed(threads, [&](int index) {
+      const std::vector<uint64_t>& own = memory[static_cast<size_t>(index)];
+      uint64_t sums[8] = {};
+      for (size_t i = 0; i + 8 <= own.size(); i += 8) {
+        for (size_t j = 0; j < 8; ++j) sums[j] += own[i + j];
+      }
+      for (const uint64_t sum : sums) sink.fetch_add(sum, std::memory_order_relaxed);
+    });
+    best = std::max(best, static_cast<double>(words * sizeof(uint64_t)) * threads / seconds);
+  }
+  return best;
+}
+
+}  // namespace
+
+Peak measure_peak(int threads) {
+  Peak peak;
+  for (const PeakLoop& loop : loops()) {
+    if (!loop.usable()) continue;
+    double& best = loop.bf16 ? peak.bf16_flops : peak.fp32_flops;
+    best = std::max(best, flops_of(loop, threads));
+  }
+  peak.read_bytes_per_s = read_bandwidth(threads);
+  return peak;
+}
+
+}  // namespace ei::kernels
