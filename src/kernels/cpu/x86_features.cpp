@@ -1,0 +1,50 @@
+#include "kernels/cpu/x86_features.h"
+
+#if defined(__x86_64__)
+
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdint>
+
+namespace ei::kernels {
+namespace {
+
+// Register states the operating system saves (XCR0): the instructions of a unit fault without its bits.
+bool saves(uint64_t states) {
+  uint32_t a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & bit_OSXSAVE) == 0) return false;
+  uint32_t low = 0, high = 0;
+  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return ((uint64_t{high} << 32 | low) & states) == states;
+}
+
+}  // namespace
+
+bool cpu_has_avx2() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+}
+
+bool cpu_has_avx512() {
+  return cpu_has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+bool cpu_has_avx512bf16() {
+  uint32_t a = 0, b = 0, c = 0, d = 0;
+  return cpu_has_avx512() && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a >> 5 & 1) != 0;
+}
+
+bool cpu_has_amx_bf16() {
+  constexpr uint64_t kTileStates = 3u << 17;
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA)
+  uint32_t a = 0, b = 0, c = 0, d = 0;
+  if (!cpu_has_avx512bf16() || __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
+  const bool bf16_tiles = (d >> 22 & 1) != 0 && (d >> 24 & 1) != 0;
+  return bf16_tiles && saves(kTileStates) && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
+}  // namespace ei::kernels
+
+#endif

@@ -1,0 +1,11 @@
+// What this x86 CPU and its operating system allow. Compiled with plain flags, called once per variant.
+#pragma once
+
+namespace ei::kernels {
+
+bool cpu_has_avx2();        // with FMA and F16C
+bool cpu_has_avx512();      // F, BW, DQ, VL
+bool cpu_has_avx512bf16();  // on top of cpu_has_avx512
+bool cpu_has_amx_bf16();    // on top of cpu_has_avx512bf16; asks the kernel for the tile registers
+
+}  // namespace ei::kernels
