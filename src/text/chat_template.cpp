@@ -1,0 +1,71 @@
+#include "text/chat_template.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "text/jinja_render.h"
+
+namespace ei::text {
+namespace {
+
+// Whether some control token's spelling takes bytes from a part that came from a message.
+bool input_spells_control(const std::vector<TextPart>& parts, std::string_view text, const Tokenizer& tokenizer) {
+  const std::vector<Tokenizer::Range> control = tokenizer.find_control_text(text);
+  if (control.empty()) return false;
+  size_t begin = 0;
+  auto next = control.begin();  // ranges ascend by begin
+  size_t reach = 0;             // the furthest end of the ranges passed
+  for (const TextPart& part : parts) {
+    const size_t end = begin + part.text.size();
+    for (; next != control.end() && next->begin < end; ++next) {
+      if (part.is_input) return true;
+      reach = std::max(reach, next->end);
+    }
+    if (part.is_input && !part.text.empty() && reach > begin) return true;
+    begin = end;
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<ChatTemplate> ChatTemplate::parse(std::string source, const Tokenizer& tokenizer) {
+  EI_RETURN_IF_ERROR(check_jinja(source));
+  ChatTemplate chat;
+  chat.source_ = std::move(source);
+  chat.bos_text_ = tokenizer.piece(tokenizer.bos(), /*special=*/true);
+  chat.eos_text_ = tokenizer.piece(tokenizer.eos(), /*special=*/true);
+  return chat;
+}
+
+Result<std::vector<Token>> ChatTemplate::apply(std::span<const Message> messages, const Tokenizer& tokenizer,
+                                               bool add_generation_prompt) const {
+  EI_ASSIGN_OR_RETURN(std::vector<TextPart> parts,
+                      render_jinja(source_, {messages, add_generation_prompt, bos_text_, eos_text_}));
+  std::string text;
+  for (const TextPart& part : parts) text += part.text;
+  // In one piece the tokens are those libllama gives the whole prompt. Only when a message spells a control token is
+  // the prompt cut at the borders of messages, which may split a token that would have spanned one.
+  if (!input_spells_control(parts, text, tokenizer)) parts = {{std::move(text), false}};
+
+  std::vector<Token> tokens;
+  for (const TextPart& part : parts) {
+    EI_ASSIGN_OR_RETURN(const std::vector<Token> piece,
+                        tokenizer.tokenize(part.text, {.parse_special = !part.is_input}));
+    tokens.insert(tokens.end(), piece.begin(), piece.end());
+  }
+  if (tokenizer.adds_bos() && tokenizer.bos() != kNoToken && (tokens.empty() || tokens[0] != tokenizer.bos())) {
+    tokens.insert(tokens.begin(), tokenizer.bos());
+  }
+  return tokens;
+}
+
+Result<std::string> ChatTemplate::render(std::span<const Message> messages, bool add_generation_prompt) const {
+  EI_ASSIGN_OR_RETURN(const std::vector<TextPart> parts,
+                      render_jinja(source_, {messages, add_generation_prompt, bos_text_, eos_text_}));
+  std::string text;
+  for (const TextPart& part : parts) text += part.text;
+  return text;
+}
+
+}  // namespace ei::text

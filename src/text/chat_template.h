@@ -1,0 +1,39 @@
+// ChatTemplate: messages to a prompt through the model's Jinja template (llama.cpp's engine, under a budget: see
+// docs/text.md). What a message says is data: it never becomes a control token, whatever it spells.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "text/tokenizer.h"
+
+namespace ei::text {
+
+struct Message {
+  std::string role;
+  std::string content;
+};
+
+class ChatTemplate {
+ public:
+  // kUsage on a syntax error or a template beyond the limits (256 KiB, nesting). Copyable; const use from any thread.
+  static Result<ChatTemplate> parse(std::string source, const Tokenizer& tokenizer);
+
+  // Renders and tokenizes: the template's text may form control tokens, message content never does. Begins with BOS
+  // when the vocabulary asks for it, once.
+  Result<std::vector<Token>> apply(std::span<const Message> messages, const Tokenizer& tokenizer,
+                                   bool add_generation_prompt) const;
+  // The text alone, for display.
+  Result<std::string> render(std::span<const Message> messages, bool add_generation_prompt) const;
+
+ private:
+  ChatTemplate() = default;
+
+  std::string source_;
+  std::string bos_text_;
+  std::string eos_text_;
+};
+
+}  // namespace ei::text

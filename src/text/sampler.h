@@ -1,0 +1,58 @@
+// Sampler: picks the next token from logits through libllama's samplers, reproducibly by seed.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "text/tokenizer.h"
+
+namespace ei::text {
+
+inline constexpr uint32_t kRandomSeed = 0xFFFFFFFFu;  // draw a seed; Sampler::seed() says which
+
+struct SamplerOptions {
+  uint32_t seed = kRandomSeed;
+  float temp = 0.8f;  // <= 0: the token with the highest logit, the lowest id on ties
+  int top_k = 40;     // 0: all
+  float top_p = 0.95f;
+  float min_p = 0.05f;
+  float typical_p = 1.0f;
+  float repeat_penalty = 1.0f;  // 1: off
+  int repeat_last_n = 64;       // 0: off, -1: as far back as possible (131072)
+  float frequency_penalty = 0.0f;
+  float presence_penalty = 0.0f;
+  bool ignore_eos = false;    // never pick a token that ends the generation
+  std::string grammar{};      // GBNF with a `root` rule
+  std::string json_schema{};  // turned into a grammar; not together with `grammar`
+};
+
+// Order: grammar, penalties, top-k, typical-p, top-p, min-p, temperature, draw (llama.cpp's default chain).
+// For one thread at a time. The tokenizer must outlive it.
+class Sampler {
+ public:
+  // Values out of range, NaN, a bad grammar or schema: an Error (kUsage) before anything is generated.
+  static Result<std::unique_ptr<Sampler>> create(const Tokenizer& tokenizer, const SamplerOptions& options);
+  ~Sampler();
+
+  // The next token, already accepted (grammar and penalties have moved on). `logits` has one value per token; NaN
+  // counts as impossible. When nothing is possible (the grammar allows no token, all logits are NaN) or the grammar
+  // has become too ambiguous to follow, it returns the end-of-generation token and status() says why.
+  Token sample(std::span<const float> logits);
+  // Counts a prompt token towards the penalties; the grammar does not see it. Not needed for sampled tokens.
+  void accept(Token token);
+  // As just created: same seed, start of the grammar, no history.
+  void reset();
+
+  uint32_t seed() const;
+  const Status& status() const;
+
+ private:
+  struct Impl;
+  explicit Sampler(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ei::text
