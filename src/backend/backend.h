@@ -127,6 +127,7 @@ class Backend {
   virtual std::string_view name() const = 0;
   virtual std::string describe() const = 0;  // one line for `info`: device, kernels, dense maths
   virtual DType default_kv_type() const = 0;
+  virtual int64_t preferred_chunk() const { return 512; }  // prompt tokens per chunk
 
   // Large, page-aligned memory for weights and KV pages. Released memory goes back to the system.
   virtual Result<Buffer> allocate(size_t bytes) const = 0;

@@ -2,13 +2,16 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <thread>
 
 #include "backend/cpu_stream.h"
 #include "backend/cpu_weight.h"
 #include "backend/ggml_device.h"
 #include "backend/host_memory.h"
+#include "base/clock.h"
 
 namespace ei {
 
@@ -25,15 +28,30 @@ int usable_cores() {
 class CpuBackend : public Backend {
  public:
   CpuBackend(std::unique_ptr<GgmlDevice> device, BackendOptions options)
-      : device_(std::move(device)), options_(std::move(options)) {}
+      : device_(std::move(device)),
+        options_(std::move(options)),
+        onednn_(options_.dense == "onednn" || (options_.dense.empty() && OnednnMatmul::available())),
+        packed_left_(options_.packed_budget >= 0 ? options_.packed_budget : available_memory_bytes() / 4) {}
 
   std::string_view name() const override { return "cpu"; }
 
   std::string describe() const override {
     const DType type = default_kv_type();
-    return str_format("cpu: %d threads, attention %s, dense maths ggml", device_->threads(),
-                      std::string(kernels::choose_attention(type, type, options_.isa)->name).c_str());
+    const std::string attention(kernels::choose_attention(type, type, options_.isa)->name);
+    std::string dense = "ggml";
+    if (onednn_) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      dense = str_format(
+          "%s in bf16 for prompts (%lld MiB packed, %lld MiB of weights unpacked per chunk), ggml for generation",
+          OnednnMatmul::describe().c_str(), static_cast<long long>(packed_bytes_ >> 20),
+          static_cast<long long>(unpacked_bytes_ >> 20));
+    }
+    return str_format("cpu: %d threads, attention %s, dense maths %s", device_->threads(), attention.c_str(),
+                      dense.c_str());
   }
+
+  // Unpacking a weight costs as much as multiplying a few hundred rows by it.
+  int64_t preferred_chunk() const override { return unpacked_bytes_ > 0 ? 2048 : 512; }
 
   // bf16 where a variant multiplies it as it is; f16 keeps more bits everywhere else.
   DType default_kv_type() const override {
@@ -52,8 +70,15 @@ class CpuBackend : public Backend {
   void discard(void* data, size_t bytes) const override { discard_host(data, bytes); }
 
   Result<std::unique_ptr<Weight>> load_matrix(std::span<const HostTensor> parts) const override {
-    EI_ASSIGN_OR_RETURN(std::unique_ptr<Weight> weight, load_cpu_matrix(*device_, parts));
-    return weight;
+    EI_ASSIGN_OR_RETURN(std::unique_ptr<CpuWeight> weight, load_cpu_matrix(*device_, parts));
+    if (onednn_ && takes_onednn(parts)) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      const int64_t before = packed_left_;
+      EI_RETURN_IF_ERROR(prepare_onednn(parts, packed_left_, *weight));
+      packed_bytes_ += before - packed_left_;
+      if (weight->unpack) unpacked_bytes_ += 2 * weight->rows * weight->cols;
+    }
+    return std::unique_ptr<Weight>(std::move(weight));
   }
   Result<std::unique_ptr<Weight>> load_table(const HostTensor& table) const override {
     EI_ASSIGN_OR_RETURN(std::unique_ptr<Weight> weight, load_cpu_table(table));
@@ -69,8 +94,19 @@ class CpuBackend : public Backend {
   }
 
  private:
+  // Whoever keeps weights in f32 wants more than bf16's eight bits; only a forced choice rounds them.
+  bool takes_onednn(std::span<const HostTensor> parts) const {
+    return options_.dense == "onednn" ||
+           std::none_of(parts.begin(), parts.end(), [](const HostTensor& part) { return part.type == GGML_TYPE_F32; });
+  }
+
   std::unique_ptr<GgmlDevice> device_;
-  BackendOptions options_;
+  const BackendOptions options_;
+  const bool onednn_;
+  mutable std::mutex mutex_;  // guards what follows, while weights are loaded
+  mutable int64_t packed_left_ = 0;
+  mutable int64_t packed_bytes_ = 0;
+  mutable int64_t unpacked_bytes_ = 0;
 };
 
 }  // namespace
@@ -83,6 +119,12 @@ Result<std::unique_ptr<Backend>> create_cpu_backend(const BackendOptions& option
     }
     return make_error(ErrorKind::kUsage, "unknown EI_CPU_ISA '%s'; this build has: %s", options.isa.c_str(),
                       known.c_str());
+  }
+  if (!options.dense.empty() && options.dense != "ggml" && options.dense != "onednn") {
+    return make_error(ErrorKind::kUsage, "unknown EI_DENSE '%s' (known: ggml, onednn)", options.dense.c_str());
+  }
+  if (options.dense == "onednn" && !OnednnMatmul::built()) {
+    return make_error(ErrorKind::kUsage, "EI_DENSE=onednn: this build has no oneDNN");
   }
   EI_ASSIGN_OR_RETURN(auto device, GgmlDevice::create(options.threads > 0 ? options.threads : usable_cores()));
   return std::unique_ptr<Backend>(std::make_unique<CpuBackend>(std::move(device), options));

@@ -13,6 +13,10 @@ namespace ei {
 namespace {
 
 constexpr size_t kMaxNodes = 16384;  // a chunk of a 200-layer model needs about 3000
+// Fewer rows than these are quicker on the quantised weights: packed copies cost memory traffic, unpacking costs more.
+constexpr int64_t kPackedRows = 32;
+constexpr int64_t kUnpackRows = 512;
+constexpr int64_t kUnpackPiece = 64;  // rows a worker unpacks at a time
 
 const CpuWeight& cpu(const Weight& weight) { return static_cast<const CpuWeight&>(weight); }
 const float* gain_of(const Weight* weight) { return weight != nullptr ? cpu(*weight).vector.data() : nullptr; }
@@ -80,11 +84,43 @@ void CpuStream::embed(const Weight& table, std::span<const int32_t> tokens, floa
   });
 }
 
+void* CpuStream::grow(Buffer& memory, size_t bytes) {
+  if (memory.bytes() < bytes) {
+    auto larger = allocate_host(bytes);
+    if (!larger.ok()) {
+      if (failed_.ok()) failed_ = larger.error();
+      return nullptr;
+    }
+    retired_.push_back(std::move(memory));
+    memory = std::move(larger).value();
+  }
+  return memory.data();
+}
+
+WorkQueue& CpuStream::new_queue() {
+  WorkQueue& queue = queues_.emplace_back();
+  queue.watch(cancel_);
+  return queue;
+}
+
 void CpuStream::matmul(const Weight& weight, Matrix x, Matrix y, const Weight* bias) {
-  begin();
   EI_CHECK_EQ(x.cols, weight.cols);
   EI_CHECK_EQ(y.cols, weight.rows);
-  for (const WeightPart& part : cpu(weight).parts) {
+  const CpuWeight& own = cpu(weight);
+  const bool fits = own.packed != nullptr ? x.rows >= kPackedRows : own.unpack && x.rows >= kUnpackRows;
+  if (fits) {
+    matmul_onednn(own, x, y);
+  } else {
+    matmul_ggml(own, x, y);
+  }
+  if (bias != nullptr) {
+    add_rows(y.rows, [y, values = gain_of(bias)](Range rows) { kernels::add_bias(values, y, rows); });
+  }
+}
+
+void CpuStream::matmul_ggml(const CpuWeight& weight, Matrix x, Matrix y) {
+  begin();
+  for (const WeightPart& part : weight.parts) {
     ggml_tensor* input = ggml_new_tensor_2d(context_, GGML_TYPE_F32, x.cols, x.rows);
     input->data = x.data;
     input->nb[1] = static_cast<size_t>(x.stride) * sizeof(float);
@@ -95,9 +131,39 @@ void CpuStream::matmul(const Weight& weight, Matrix x, Matrix y, const Weight* b
     product->nb[2] = product->nb[3] = product->nb[1] * static_cast<size_t>(y.rows);
     add_node(product);
   }
-  if (bias != nullptr) {
-    add_rows(y.rows, [y, values = gain_of(bias)](Range rows) { kernels::add_bias(values, y, rows); });
+}
+
+void CpuStream::matmul_onednn(const CpuWeight& weight, Matrix x, Matrix y) {
+  OnednnMatmul::Packed* packed = weight.packed.get();
+  if (packed == nullptr) {
+    std::unique_ptr<OnednnMatmul::Packed>& shared = unpacked_[{weight.rows, weight.cols}];
+    if (shared == nullptr) {
+      auto allocated = OnednnMatmul::allocate(weight.rows, weight.cols);
+      if (!allocated.ok()) {
+        matmul_ggml(weight, x, y);
+        return;
+      }
+      shared = std::move(allocated).value();
+    }
+    packed = shared.get();
+    WorkQueue& pieces = new_queue();
+    add(
+        [packed, &weight, &pieces](Worker) {
+          for (int64_t begin; (begin = pieces.take()) < (weight.rows + kUnpackPiece - 1) / kUnpackPiece;) {
+            const int64_t first = begin * kUnpackPiece;
+            OnednnMatmul::repack(*packed, first, std::min(first + kUnpackPiece, weight.rows), weight.unpack);
+          }
+        },
+        &matmul_own_s_);
   }
+  void* memory = grow(onednn_scratch_, OnednnMatmul::scratch_bytes(*packed, x.rows, device_.threads()));
+  if (memory == nullptr) return;
+  WorkQueue& queue = new_queue();
+  add(
+      [packed, x, y, memory, &queue](Worker worker) {
+        OnednnMatmul::run(*packed, x.data, x.stride, y.data, y.stride, x.rows, memory, worker, queue);
+      },
+      &matmul_own_s_);
 }
 
 void CpuStream::rms_norm(Matrix x, const Weight& gain, float eps, Matrix y) {
@@ -144,19 +210,9 @@ void CpuStream::attention(const kernels::AttentionParams& params) {
   const kernels::AttentionVariant* variant = kernels::choose_attention(params.kv.key_type, params.kv.value_type, isa_);
   EI_CHECK(variant != nullptr);
   const size_t bytes = variant->scratch_bytes(params, device_.threads());
-  if (attention_scratch_.bytes() < bytes) {
-    // Nodes already recorded hold the old address, so the old memory must outlive them.
-    auto larger = allocate_host(bytes);
-    if (!larger.ok()) {
-      if (failed_.ok()) failed_ = larger.error();
-      return;
-    }
-    retired_.push_back(std::move(attention_scratch_));
-    attention_scratch_ = std::move(larger).value();
-  }
-  void* memory = attention_scratch_.data();
-  WorkQueue& queue = queues_.emplace_back();
-  queue.watch(cancel_);
+  void* memory = grow(attention_scratch_, bytes);
+  if (memory == nullptr) return;
+  WorkQueue& queue = new_queue();
   add(
       [memory](Worker worker) {
         if (worker.index == 0) std::memset(memory, 0, kernels::kScratchHeader);
@@ -209,6 +265,7 @@ Status CpuStream::synchronize() {
     const double start = now_s();
     const Times before = times_;
     status = device_.compute(graph_, cancel_);
+    // ggml's products have no clock of their own: they are what is left.
     const double own = times_.attention_s - before.attention_s + times_.other_s - before.other_s;
     times_.matmul_s += std::max(0.0, now_s() - start - own);
   }

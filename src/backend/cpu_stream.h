@@ -46,6 +46,12 @@ class CpuStream : public Stream {
   void add(Job job, double* seconds);
   void add_rows(int64_t rows, std::function<void(Range)> job);
   void add_node(ggml_tensor* node);
+  void matmul_onednn(const CpuWeight& weight, Matrix x, Matrix y);
+  void matmul_ggml(const CpuWeight& weight, Matrix x, Matrix y);
+  // `memory` with at least `bytes` bytes; what it held before stays until the next synchronize(). Null when there is
+  // none.
+  void* grow(Buffer& memory, size_t bytes);
+  WorkQueue& new_queue();
   void begin();
 
   GgmlDevice& device_;
@@ -59,9 +65,12 @@ class CpuStream : public Stream {
   std::deque<std::vector<std::byte>> staged_;
   std::map<int, Buffer> scratch_;
   Buffer attention_scratch_;
+  Buffer onednn_scratch_;
+  std::map<std::pair<int64_t, int64_t>, std::unique_ptr<OnednnMatmul::Packed>> unpacked_;  // by shape, refilled per use
   std::vector<Buffer> retired_;  // grown out of, still named by recorded nodes
   Times times_;
-  Status failed_;  // the first error of a call that could not report it itself
+  double matmul_own_s_ = 0;  // products through oneDNN; part of Times::matmul_s already
+  Status failed_;            // the first error of a call that could not report it itself
 };
 
 }  // namespace ei

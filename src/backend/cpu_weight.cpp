@@ -1,5 +1,6 @@
 #include "backend/cpu_weight.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/check.h"
@@ -80,6 +81,38 @@ Result<std::unique_ptr<CpuWeight>> load_cpu_matrix(const GgmlDevice& device, std
     first_row += part.rows;
   }
   return weight;
+}
+
+Status prepare_onednn(std::span<const HostTensor> parts, int64_t& budget, CpuWeight& weight) {
+  OnednnMatmul::RowSource rows = [sources = std::vector<HostTensor>(parts.begin(), parts.end())](
+                                     int64_t begin, int64_t end, float* to) {
+    int64_t first = 0;
+    for (const HostTensor& part : sources) {
+      const int64_t from = std::max(begin, first);
+      const int64_t until = std::min(end, first + part.rows);
+      const ggml_to_float_t to_float = ggml_get_type_traits(static_cast<ggml_type>(part.type))->to_float;
+      for (int64_t row = from; row < until; ++row) {
+        const auto* data =
+            static_cast<const std::byte*>(part.data) + row_bytes(part) * static_cast<size_t>(row - first);
+        float* out = to + (row - begin) * part.cols;
+        if (part.type == GGML_TYPE_F32) {
+          std::memcpy(out, data, row_bytes(part));
+        } else {
+          to_float(data, out, part.cols);
+        }
+      }
+      first += part.rows;
+    }
+  };
+  const auto bytes = static_cast<int64_t>(OnednnMatmul::packed_bytes(weight.rows, weight.cols));
+  if (bytes > budget) {
+    weight.unpack = std::move(rows);
+    return {};
+  }
+  EI_ASSIGN_OR_RETURN(weight.packed, OnednnMatmul::pack(weight.rows, weight.cols, rows));
+  weight.held_bytes += bytes;
+  budget -= bytes;
+  return {};
 }
 
 Result<std::unique_ptr<CpuWeight>> load_cpu_table(const HostTensor& table) {

@@ -92,7 +92,7 @@ Result<std::unique_ptr<Session>> Engine::new_session(const SessionOptions& optio
                      .stream = std::move(stream),
                      .store = kv::Store(backend(), store),
                      .context = options.context > 0 ? options.context : config().context,
-                     .batch = options.batch > 0 ? options.batch : kDefaultBatch});
+                     .batch = options.batch > 0 ? options.batch : backend().preferred_chunk()});
   return std::unique_ptr<Session>(new Session(std::move(state)));
 }
 

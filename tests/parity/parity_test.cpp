@@ -1,26 +1,28 @@
 // Our logits against libllama's, for every family and weight type, over prompt lengths and ways to cut the prompt.
 #include <gtest/gtest.h>
 
-#include <cstdio>
-#include <filesystem>
+#include <algorithm>
 
 #include "backend/backend.h"
-#include "base/random.h"
-#include "engine/engine.h"
+#include "backend/onednn_matmul.h"
 #include "model/config.h"
 #include "parity/llama_oracle.h"
 #include "parity/logits_compare.h"
-#include "tools/random_model.h"
+#include "parity/parity_models.h"
 
 namespace ei::testing {
 namespace {
 
-constexpr int kLongest = 4097;
+constexpr int64_t kLongest = 4097;
+constexpr double kWorstRelative = 1e-4;    // F32 weights, F32 cache
+constexpr double kWorstDivergence = 1e-3;  // everything else, per position
 
 struct Case {
   std::string family;
   std::string type;
 };
+
+void PrintTo(const Case& test, std::ostream* out) { *out << test.family << " " << test.type; }
 
 std::vector<Case> cases() {
   std::vector<Case> all;
@@ -32,102 +34,138 @@ std::vector<Case> cases() {
   return all;
 }
 
-// A temporary random model that is gone with the test.
-class RandomModelFile {
- public:
-  explicit RandomModelFile(const RandomModelSpec& spec)
-      : path_(std::filesystem::temp_directory_path() /
-              ("ei-parity-" + std::to_string(::getpid()) + "-" + spec.family + "-" + spec.types[0] + ".gguf")) {
-    const Status made = make_random_model(spec, path_.string());
-    EXPECT_TRUE(made.ok()) << (made.ok() ? "" : made.error().message);
-  }
-  ~RandomModelFile() { std::filesystem::remove(path_); }
-  std::string path() const { return path_.string(); }
-
- private:
-  std::filesystem::path path_;
-};
-
-RandomModelSpec spec_of(const Case& test) {
-  RandomModelSpec spec;
-  spec.family = test.family;
-  spec.types = {test.type};
-  spec.layers = test.family == "gemma3" ? 3 : 2;
-  spec.window = 200;
-  spec.window_pattern = 3;
-  spec.context = 8192;
-  spec.seed = 7;
-  return spec;
-}
-
-std::vector<int32_t> random_tokens(int64_t count, int64_t vocab, uint64_t seed) {
-  Random random(seed);
-  std::vector<int32_t> tokens;
-  for (int64_t i = 0; i < count; ++i) tokens.push_back(static_cast<int32_t>(random.below(vocab)));
-  return tokens;
-}
-
-std::unique_ptr<Engine> load_engine(const std::string& path, const std::string& backend = "cpu") {
-  EngineOptions options;
-  options.model_path = path;
-  options.backend = backend;
-  options.backend_options.threads = 2;
-  auto engine = Engine::load(options);
-  EXPECT_TRUE(engine.ok()) << (engine.ok() ? "" : engine.error().message);
-  return engine.ok() ? std::move(engine).value() : nullptr;
-}
-
-std::vector<float> our_logits(const Engine& engine, std::span<const int32_t> tokens, int64_t batch,
-                              std::optional<DType> kv_type) {
-  auto session = engine.new_session({.context = 8192, .batch = batch, .key_type = kv_type, .value_type = kv_type});
-  EXPECT_TRUE(session.ok());
-  std::vector<float> logits;
-  const Status status = (*session)->evaluate(
-      tokens, [&](int64_t, std::span<const float> row) { logits.insert(logits.end(), row.begin(), row.end()); });
-  EXPECT_TRUE(status.ok()) << (status.ok() ? "" : status.error().message);
-  return logits;
+std::string case_name(const ::testing::TestParamInfo<Case>& test) {
+  std::string name = test.param.family + "_" + test.param.type;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
 }
 
 class Parity : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Parity, LogitsMatchLibllamaAtEveryLengthAndCut) {
-  const RandomModelFile file(spec_of(GetParam()));
+  const RandomModelFile file(small_spec(GetParam().family, GetParam().type));
   const bool exact = GetParam().type == "F32";
   const std::unique_ptr<LlamaOracle> oracle = LlamaOracle::load(file.path(), 8192, /*f32_cache=*/exact);
   ASSERT_NE(oracle, nullptr);
-  const std::unique_ptr<Engine> engine = load_engine(file.path());
+  const std::unique_ptr<Engine> engine = load_engine(file.path(), "cpu", {});
   ASSERT_NE(engine, nullptr);
   const int64_t vocab = engine->config().vocab;
   const std::vector<int32_t> tokens = random_tokens(kLongest, vocab, 11);
   const std::vector<float> expected = oracle->evaluate(tokens);
   const std::optional<DType> kv_type = exact ? std::optional(DType::kF32) : std::nullopt;
-  for (const int64_t length : {1, 2, 31, 511, 512, 513, kLongest}) {
-    for (const int64_t batch : {int64_t{8192}, int64_t{512}, int64_t{100}}) {
+  for (const int64_t length :
+       {int64_t{1}, int64_t{2}, int64_t{31}, int64_t{511}, int64_t{512}, int64_t{513}, kLongest}) {
+    for (const int64_t batch : {8192, 512, 100}) {
       if (batch == 100 && length != 513) continue;
       if (batch == 512 && length <= 512) continue;
       const auto prompt = std::span(tokens).first(static_cast<size_t>(length));
       const std::vector<float> logits = our_logits(*engine, prompt, batch, kv_type);
       const LogitsGap gap = compare_logits(logits, std::span(expected).first(logits.size()), vocab);
-      SCOPED_TRACE(::testing::Message() << GetParam().family << " " << GetParam().type << " length " << length
-                                        << " batch " << batch << " relative " << gap.relative << " KL "
-                                        << gap.kl_divergence);
+      SCOPED_TRACE(::testing::Message() << "length " << length << " batch " << batch << " relative " << gap.relative
+                                        << " KL " << gap.kl_divergence);
       ASSERT_EQ(gap.rows, length);
       if (exact) {
-        EXPECT_LE(gap.relative, 1e-4);
+        EXPECT_LE(gap.relative, kWorstRelative);
       }
-      EXPECT_LE(gap.kl_divergence, 1e-3);
+      EXPECT_LE(gap.kl_divergence, kWorstDivergence);
       EXPECT_EQ(gap.top_differs, 0);
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, Parity, ::testing::ValuesIn(cases()), [](const auto& parameter) {
-  std::string name = parameter.param.family + "_" + parameter.param.type;
-  for (char& c : name) {
-    if (c == '-') c = '_';
+INSTANTIATE_TEST_SUITE_P(Families, Parity, ::testing::ValuesIn(cases()), case_name);
+
+// Every backend of the registry, so that a new one cannot be forgotten.
+TEST(Backends, AllMatchLibllamaInF32) {
+  for (const std::string_view family : model::architecture_names()) {
+    const RandomModelFile file(small_spec(std::string(family), "F32"));
+    const std::unique_ptr<LlamaOracle> oracle = LlamaOracle::load(file.path(), 512, /*f32_cache=*/true);
+    ASSERT_NE(oracle, nullptr);
+    for (const BackendEntry& backend : backends()) {
+      const std::unique_ptr<Engine> engine = load_engine(file.path(), std::string(backend.name), {});
+      ASSERT_NE(engine, nullptr);
+      const std::vector<int32_t> tokens = random_tokens(230, engine->config().vocab, 5);
+      const LogitsGap gap = compare_logits(our_logits(*engine, tokens, 64, DType::kF32), oracle->evaluate(tokens),
+                                           engine->config().vocab);
+      EXPECT_LE(gap.relative, kWorstRelative) << family << " on " << backend.name;
+    }
   }
-  return name;
-});
+}
+
+struct RopeCase {
+  RandomRopeScaling scaling;
+  const char* name;
+};
+
+TEST(Rope, ScalingsMatchLibllama) {
+  for (const RopeCase& rope :
+       {RopeCase{RandomRopeScaling::kNone, "none"}, RopeCase{RandomRopeScaling::kLinear, "linear"},
+        RopeCase{RandomRopeScaling::kYarn, "yarn"}, RopeCase{RandomRopeScaling::kLlama3, "llama3"}}) {
+    for (const char* family : {"llama", "qwen2"}) {
+      if (rope.scaling == RandomRopeScaling::kLlama3 && family != std::string("llama")) continue;
+      RandomModelSpec spec = small_spec(family, "F32");
+      spec.rope_scaling = rope.scaling;
+      spec.rope_original_context = 512;
+      spec.head_dim = 80;
+      const RandomModelFile file(spec);
+      const std::unique_ptr<LlamaOracle> oracle = LlamaOracle::load(file.path(), 2048, /*f32_cache=*/true);
+      ASSERT_NE(oracle, nullptr);
+      const std::unique_ptr<Engine> engine = load_engine(file.path(), "cpu", {});
+      ASSERT_NE(engine, nullptr);
+      const std::vector<int32_t> tokens = random_tokens(1500, engine->config().vocab, 3);
+      const LogitsGap gap = compare_logits(our_logits(*engine, tokens, 512, DType::kF32), oracle->evaluate(tokens),
+                                           engine->config().vocab);
+      EXPECT_LE(gap.relative, kWorstRelative) << family << " rope " << rope.name;
+    }
+  }
+}
+
+TEST(Dense, BothProvidersMatchLibllama) {
+  for (const char* type : {"Q8_0", "Q4_K", "F16"}) {
+    const RandomModelFile file(small_spec("llama", type));
+    const std::unique_ptr<LlamaOracle> oracle = LlamaOracle::load(file.path(), 1024, /*f32_cache=*/false);
+    ASSERT_NE(oracle, nullptr);
+    for (const char* dense : {"ggml", "onednn"}) {
+      if (dense == std::string("onednn") && !OnednnMatmul::built()) continue;
+      for (const int64_t budget : {int64_t{-1}, int64_t{0}}) {  // packed, and unpacked per chunk
+        BackendOptions options;
+        options.dense = dense;
+        options.packed_budget = budget;
+        const std::unique_ptr<Engine> engine = load_engine(file.path(), "cpu", options);
+        ASSERT_NE(engine, nullptr);
+        const std::vector<int32_t> tokens = random_tokens(600, engine->config().vocab, 9);
+        const LogitsGap gap = compare_logits(our_logits(*engine, tokens, 600, std::nullopt), oracle->evaluate(tokens),
+                                             engine->config().vocab);
+        EXPECT_LE(gap.kl_divergence, kWorstDivergence) << type << " " << dense << " budget " << budget;
+        EXPECT_EQ(gap.top_differs, 0) << type << " " << dense << " budget " << budget;
+      }
+    }
+  }
+}
+
+TEST(Shapes, OddHeadsGroupsAndUntiedOutputsMatchLibllama) {
+  struct Shape {
+    int64_t heads, kv_heads, head_dim;
+    bool tied;
+  };
+  for (const Shape& shape :
+       {Shape{4, 4, 32, false}, Shape{7, 1, 40, true}, Shape{6, 2, 96, false}, Shape{2, 1, 256, true}}) {
+    RandomModelSpec spec = small_spec("llama", "F32");
+    spec.heads = shape.heads;
+    spec.kv_heads = shape.kv_heads;
+    spec.head_dim = shape.head_dim;
+    spec.tied = shape.tied;
+    const RandomModelFile file(spec);
+    const std::unique_ptr<LlamaOracle> oracle = LlamaOracle::load(file.path(), 512, /*f32_cache=*/true);
+    ASSERT_NE(oracle, nullptr);
+    const std::unique_ptr<Engine> engine = load_engine(file.path(), "cpu", {});
+    ASSERT_NE(engine, nullptr);
+    const std::vector<int32_t> tokens = random_tokens(300, engine->config().vocab, 4);
+    const LogitsGap gap =
+        compare_logits(our_logits(*engine, tokens, 128, DType::kF32), oracle->evaluate(tokens), engine->config().vocab);
+    EXPECT_LE(gap.relative, kWorstRelative) << shape.heads << "/" << shape.kv_heads << " x " << shape.head_dim;
+  }
+}
 
 }  // namespace
 }  // namespace ei::testing

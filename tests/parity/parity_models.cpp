@@ -1,0 +1,80 @@
+#include "parity/parity_models.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/random.h"
+
+namespace ei::testing {
+
+RandomModelFile::RandomModelFile(const RandomModelSpec& spec)
+    : path_(std::filesystem::temp_directory_path() /
+            ("ei-parity-" + std::to_string(::getpid()) + "-" + spec.family + "-" + spec.types[0] + ".gguf")) {
+  const Status made = make_random_model(spec, path_.string());
+  EXPECT_TRUE(made.ok()) << (made.ok() ? "" : made.error().message);
+}
+
+RandomModelFile::~RandomModelFile() { std::filesystem::remove(path_); }
+
+RandomModelSpec small_spec(const std::string& family, const std::string& type) {
+  RandomModelSpec spec;
+  spec.family = family;
+  spec.types = {type};
+  spec.layers = family == "gemma3" ? 3 : 2;
+  spec.window = 200;
+  spec.window_pattern = 3;
+  spec.context = 8192;
+  spec.seed = 7;
+  return spec;
+}
+
+std::vector<int32_t> random_tokens(int64_t count, int64_t vocab, uint64_t seed) {
+  Random random(seed);
+  std::vector<int32_t> tokens;
+  for (int64_t i = 0; i < count; ++i) tokens.push_back(static_cast<int32_t>(random.below(vocab)));
+  return tokens;
+}
+
+std::unique_ptr<Engine> load_engine(const std::string& path, const std::string& backend, BackendOptions options) {
+  EngineOptions all;
+  all.model_path = path;
+  all.backend = backend;
+  all.backend_options = std::move(options);
+  auto engine = Engine::load(all);
+  EXPECT_TRUE(engine.ok()) << (engine.ok() ? "" : engine.error().message);
+  return engine.ok() ? std::move(engine).value() : nullptr;
+}
+
+std::vector<float> our_logits(const Engine& engine, std::span<const int32_t> tokens, int64_t batch,
+                              std::optional<DType> kv_type) {
+  SessionOptions options;
+  options.batch = batch;
+  options.key_type = kv_type;
+  options.value_type = kv_type;
+  auto session = engine.new_session(options);
+  EXPECT_TRUE(session.ok());
+  std::vector<float> logits;
+  const Status status = (*session)->evaluate(
+      tokens, [&](int64_t, std::span<const float> row) { logits.insert(logits.end(), row.begin(), row.end()); });
+  EXPECT_TRUE(status.ok()) << (status.ok() ? "" : status.error().message);
+  return logits;
+}
+
+std::vector<int32_t> our_greedy(const Engine& engine, std::span<const int32_t> tokens, int64_t batch, int count) {
+  SessionOptions options;
+  options.batch = batch;
+  auto session = engine.new_session(options);
+  EXPECT_TRUE(session.ok());
+  EXPECT_TRUE((*session)->prefill(tokens).ok());
+  std::vector<int32_t> generated;
+  for (int i = 0; i < count; ++i) {
+    const std::span<const float> logits = (*session)->logits();
+    generated.push_back(static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin()));
+    EXPECT_TRUE((*session)->decode(generated.back()).ok());
+  }
+  return generated;
+}
+
+}  // namespace ei::testing
