@@ -1,0 +1,87 @@
+#include "cli/answer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "cli/input.h"
+#include "cli/progress.h"
+#include "cli/setup.h"
+
+namespace ei::cli {
+
+namespace {
+// The one template that goes by a name, for models whose file lacks theirs.
+constexpr const char* kChatml =
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+}  // namespace
+
+bool has_template(const Settings& settings, const text::Tokenizer& tokenizer) {
+  return !settings.chat_template.empty() || !settings.chat_template_file.empty() || !tokenizer.chat_template().empty();
+}
+
+Result<text::ChatTemplate> choose_template(const Settings& settings, const text::Tokenizer& tokenizer) {
+  std::string source = settings.chat_template == "chatml" ? kChatml : settings.chat_template;
+  if (!settings.chat_template_file.empty()) {
+    EI_ASSIGN_OR_RETURN(source, read_text_file(settings.chat_template_file, "chat template"));
+  }
+  if (source.empty()) source = tokenizer.chat_template();
+  if (source.empty()) {
+    return Error{ErrorKind::kUsage, "this model has no chat template: give --chat-template, or use run --raw"};
+  }
+  return text::ChatTemplate::parse(source, tokenizer);
+}
+
+GenerateOptions generate_options(const Settings& settings, const Interrupts& interrupts) {
+  GenerateOptions options;
+  options.max_tokens = settings.predict;
+  options.ignore_eos = settings.ignore_eos;
+  options.stop_soon = &interrupts.stop_soon();
+  text::SamplerOptions& sampler = options.sampler;
+  if (settings.seed >= 0) sampler.seed = static_cast<uint32_t>(settings.seed);
+  sampler.temp = static_cast<float>(settings.temp);
+  sampler.top_k = static_cast<int>(settings.top_k);
+  sampler.top_p = static_cast<float>(settings.top_p);
+  sampler.min_p = static_cast<float>(settings.min_p);
+  sampler.repeat_penalty = static_cast<float>(settings.repeat_penalty);
+  sampler.ignore_eos = settings.ignore_eos;
+  sampler.grammar = settings.grammar;
+  sampler.json_schema = settings.json_schema;
+  return options;
+}
+
+Result<Answer> answer(const CommandContext& context, Session& session, const AnswerRequest& request) {
+  const auto prompt_tokens = static_cast<int64_t>(request.prompt.size());
+  EI_RETURN_IF_ERROR(check_prompt_fits(session, prompt_tokens));
+  EI_RETURN_IF_ERROR(
+      check_cache_fits(session, context.settings, prompt_tokens + std::max<int64_t>(request.options.max_tokens, 0)));
+  const SessionStats before = session.stats();
+  Progress progress(context.console, "reading the prompt");
+  GenerateCallbacks callbacks;
+  callbacks.on_progress = [&](const PrefillProgress& state) {
+    progress.update(state.done, state.total, state.elapsed_s);
+    if (state.done < state.total) return;
+    progress.finish();
+    context.interrupts.enter(Interrupts::Phase::kAnswer);
+  };
+  callbacks.on_text = [&](std::string_view text) {
+    if (request.stream && !context.console.print(text)) context.interrupts.stop_soon().cancel();
+  };
+  context.interrupts.enter(Interrupts::Phase::kPrompt);
+  Result<GenerateResult> result =
+      generate(session, request.prompt.subspan(static_cast<size_t>(request.cached)), request.options, callbacks);
+  context.interrupts.enter(Interrupts::Phase::kOutside);
+  progress.finish();
+  if (!result.ok()) return result.error();
+  Answer made;
+  made.report = make_report({.session = session,
+                             .result = *result,
+                             .method = context.settings.method,
+                             .before = before,
+                             .prompt_tokens = prompt_tokens,
+                             .cached_tokens = request.cached});
+  made.tokens = std::move(result->tokens);
+  return made;
+}
+
+}  // namespace ei::cli

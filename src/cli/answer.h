@@ -1,0 +1,35 @@
+// One answer: prompt tokens in, text streamed to stdout, a report out. Shared by run, chat and demo.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/command.h"
+#include "cli/run_report.h"
+#include "engine/generate.h"
+#include "text/chat_template.h"
+
+namespace ei::cli {
+
+// The template of the flags, else the model's. kUsage when there is none.
+Result<text::ChatTemplate> choose_template(const Settings& settings, const text::Tokenizer& tokenizer);
+bool has_template(const Settings& settings, const text::Tokenizer& tokenizer);
+
+GenerateOptions generate_options(const Settings& settings, const Interrupts& interrupts);
+
+struct Answer {
+  RunReport report;
+  std::vector<int32_t> tokens;
+};
+struct AnswerRequest {
+  std::span<const int32_t> prompt;  // the whole prompt
+  int64_t cached = 0;               // its first tokens that the session already holds
+  bool stream = true;               // print the text as it comes
+  GenerateOptions options;
+};
+// kInterrupted when Ctrl-C came before the first token; afterwards the report says "interrupted".
+Result<Answer> answer(const CommandContext& context, Session& session, const AnswerRequest& request);
+
+}  // namespace ei::cli

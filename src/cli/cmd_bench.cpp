@@ -1,0 +1,193 @@
+// bench: tokens per second of prompts (pp) and of generation (tg), at any depth of context.
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <map>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "cli/bench_row.h"
+#include "cli/command.h"
+#include "cli/progress.h"
+#include "cli/setup.h"
+#include "kernels/peak.h"
+
+namespace ei::cli {
+
+namespace {
+constexpr uint64_t kTokenSeed = 1;
+constexpr int64_t kWarmupTokens = 4096;  // enough to wake the cores and touch the weights; longer warm-ups only cost
+
+MachinePeak measure(int64_t threads) {
+  const int count = threads > 0 ? static_cast<int>(threads) : static_cast<int>(std::thread::hardware_concurrency());
+  const kernels::Peak peak = kernels::measure_peak(std::max(count, 1));
+  return {.fma_gflops = peak.fp32_flops / 1e9,
+          .matrix_gflops = peak.bf16_flops / 1e9,
+          .read_gbs = peak.read_bytes_per_s / 1e9};
+}
+
+std::vector<int32_t> random_tokens(int64_t count, int32_t vocab) {
+  Random random(kTokenSeed);
+  std::vector<int32_t> tokens(static_cast<size_t>(count));
+  for (int32_t& token : tokens) token = static_cast<int32_t>(random.below(vocab));
+  return tokens;
+}
+
+std::string utc_now() {
+  char text[32] = "";
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  if (gmtime_r(&now, &parts) != nullptr) std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+// One test on one session: brings the context to its depth once, then runs and rewinds.
+class Bench {
+ public:
+  Bench(const CommandContext& context, const Engine& engine, const BenchCase& test)
+      : context_(context),
+        engine_(engine),
+        test_(test),
+        tokens_(random_tokens(test.depth + test.tokens(), engine.config().vocab)) {}
+
+  Result<BenchRow> run() {
+    Settings settings = context_.settings;
+    settings.method = test_.method;
+    settings.batch_size = test_.batch;
+    settings.ctx_size = std::max<int64_t>(test_.depth + test_.tokens(), 1);
+    EI_ASSIGN_OR_RETURN(session_, new_session(engine_, settings, context_.interrupts.stop_now()));
+    EI_RETURN_IF_ERROR(check_cache_fits(*session_, settings, settings.ctx_size));
+    EI_RETURN_IF_ERROR(fill());
+    if (!settings.no_warmup) {
+      EI_RETURN_IF_ERROR(once(std::min(test_.tokens(), test_.n_prompt > 0 ? kWarmupTokens : 1)));
+      EI_RETURN_IF_ERROR(session_->truncate(test_.depth));
+    }
+    BenchRow row = describe();
+    const SessionStats before = session_->stats();
+    for (int64_t repetition = 0; repetition < settings.repetitions; ++repetition) {
+      const double start = now_s();
+      EI_RETURN_IF_ERROR(once(test_.tokens()));
+      row.samples_ns.push_back(std::llround((now_s() - start) * 1e9));
+      row.kv_bytes = session_->store().bytes();
+      EI_RETURN_IF_ERROR(session_->truncate(test_.depth));
+    }
+    account(before, row);
+    return row;
+  }
+
+ private:
+  Status fill() {
+    if (test_.depth == 0) return {};
+    Progress progress(context_.console, "filling the context");
+    return session_->prefill(part(0, test_.depth), [&](const PrefillProgress& state) {
+      progress.update(state.done, state.total, state.elapsed_s);
+    });
+  }
+
+  Status once(int64_t count) {
+    if (test_.n_prompt > 0) return session_->prefill(part(test_.depth, count));
+    for (const int32_t token : part(test_.depth, count)) EI_RETURN_IF_ERROR(session_->decode(token));
+    return {};
+  }
+
+  std::span<const int32_t> part(int64_t first, int64_t count) const {
+    return std::span(tokens_).subspan(static_cast<size_t>(first), static_cast<size_t>(count));
+  }
+
+  BenchRow describe() const {
+    const kv::StoreConfig& cache = session_->store().config();
+    BenchRow row;
+    row.test = test_;
+    row.model_path = engine_.file().path();
+    int64_t largest = 0;
+    std::string type;
+    std::map<std::string_view, int64_t> bytes_by_type;
+    for (const gguf::Tensor& tensor : engine_.file().tensors()) {
+      row.model_bytes += tensor.bytes;
+      row.parameters += tensor.rows() * tensor.cols();
+      int64_t& bytes = bytes_by_type[tensor.type->name];
+      bytes += tensor.bytes;
+      if (bytes > largest) {
+        largest = bytes;
+        type = tensor.type->name;
+      }
+    }
+    row.model_type = engine_.config().arch + str_format(" %.0fM ", static_cast<double>(row.parameters) / 1e6) + type;
+    row.backend = engine_.backend().name();
+    row.type_k = dtype_name(cache.key_type);
+    row.type_v = dtype_name(cache.value_type);
+    row.test_time = utc_now();
+    return row;
+  }
+
+  // What the repetitions did: density, and the arithmetic or the bytes behind it.
+  void account(const SessionStats& before, BenchRow& row) const {
+    const SessionStats& after = session_->stats();
+    const double dense = after.pairs_dense - before.pairs_dense;
+    const double pairs = after.pairs - before.pairs;
+    row.density = dense > 0 ? pairs / dense : 1.0;
+    row.peak_rss = peak_rss_bytes();
+    double seconds = 0;
+    for (const int64_t ns : row.samples_ns) seconds += static_cast<double>(ns) * 1e-9;
+    const auto runs = static_cast<double>(row.samples_ns.size());
+    const model::Config& config = engine_.config();
+    if (test_.n_prompt > 0) {
+      // Two operations per weight and token (the embedding is a look-up), and 4 * head_dim per pair and query head.
+      const double weights = static_cast<double>(row.parameters) - static_cast<double>(config.vocab) * config.width;
+      const double flops =
+          2 * weights * static_cast<double>(test_.n_prompt) * runs + 4.0 * config.head_dim * config.group() * pairs;
+      row.gflops = flops / seconds / 1e9;
+    } else {
+      const double bytes = static_cast<double>(row.model_bytes) + static_cast<double>(row.kv_bytes);
+      row.read_gbs = bytes * static_cast<double>(test_.n_gen) * runs / seconds / 1e9;
+    }
+  }
+
+  const CommandContext& context_;
+  const Engine& engine_;
+  const BenchCase& test_;
+  const std::vector<int32_t> tokens_;
+  std::unique_ptr<Session> session_;
+};
+
+Result<int> run_cases(const CommandContext& context, std::vector<BenchCase>& cases) {
+  BenchOutput output(context.settings.output);
+  std::unique_ptr<Engine> engine;
+  std::optional<MachinePeak> peak;
+  int64_t loaded_threads = -1;
+  context.console.print(output.begin());
+  for (BenchCase& test : cases) {
+    if (test.threads == 0) test.threads = std::max<int64_t>(std::thread::hardware_concurrency(), 1);
+    if (test.threads != loaded_threads) {
+      Settings settings = context.settings;
+      settings.threads = test.threads;
+      engine.reset();
+      EI_ASSIGN_OR_RETURN(engine, load_engine(settings, context.console));
+      loaded_threads = test.threads;
+      if (settings.peak) peak = measure(test.threads);
+    }
+    context.console.detail("running " + test.name());
+    context.interrupts.enter(Interrupts::Phase::kPrompt);
+    EI_ASSIGN_OR_RETURN(BenchRow row, Bench(context, *engine, test).run());
+    context.interrupts.enter(Interrupts::Phase::kOutside);
+    row.peak = peak;
+    if (!context.console.print(output.row(row))) return exit_code(ErrorKind::kRuntime);
+  }
+  if (peak && context.settings.output == "md") context.console.print("\npeak: " + peak_json(*peak));
+  return context.console.print(output.end()) ? 0 : exit_code(ErrorKind::kRuntime);
+}
+}  // namespace
+
+Result<int> command_bench(const CommandContext& context) {
+  std::vector<BenchCase> cases = bench_cases(context.settings);
+  if (!cases.empty()) return run_cases(context, cases);
+  if (!context.settings.peak) return Error{ErrorKind::kUsage, "nothing to measure: --n-prompt and --n-gen are both 0"};
+  return context.console.print_line(peak_json(measure(context.settings.bench_threads.front())))
+             ? 0
+             : exit_code(ErrorKind::kRuntime);
+}
+
+}  // namespace ei::cli

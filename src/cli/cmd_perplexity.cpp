@@ -1,0 +1,228 @@
+// perplexity: how well a model predicts a text, in chunks of -c tokens of which the second half is scored, as
+// llama.cpp counts it; and how far another setting of the engine (--vs) strays from this one.
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/clock.h"
+#include "cli/command.h"
+#include "cli/input.h"
+#include "cli/options.h"
+#include "cli/parse.h"
+#include "cli/progress.h"
+#include "cli/setup.h"
+#include "eval/metrics.h"
+
+namespace ei::cli {
+
+namespace {
+// The base run's rows of logits, kept on disk between the two runs of a chunk: at long contexts they outgrow memory.
+class LogitsSpool {
+ public:
+  static Result<LogitsSpool> open() {
+    LogitsSpool spool;
+    spool.file_.reset(std::tmpfile());
+    if (spool.file_ == nullptr) {
+      return make_error(ErrorKind::kRuntime, "cannot make a temporary file: %s", std::strerror(errno));
+    }
+    return spool;
+  }
+
+  void rewind() { std::rewind(file_.get()); }
+  void write(std::span<const float> row) {
+    failed_ = failed_ || std::fwrite(row.data(), sizeof(float), row.size(), file_.get()) != row.size();
+  }
+  std::span<const float> read(size_t count) {
+    row_.resize(count);
+    failed_ = failed_ || std::fread(row_.data(), sizeof(float), count, file_.get()) != count;
+    return row_;
+  }
+  Status status() const {
+    if (!failed_) return {};
+    return Error{ErrorKind::kRuntime, "cannot keep the logits in a temporary file: is the disk full?"};
+  }
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::unique_ptr<std::FILE, Close> file_;
+  std::vector<float> row_;
+  bool failed_ = false;
+};
+
+struct Scores {
+  eval::Perplexity base;
+  eval::Perplexity other;
+  eval::Divergence divergence;
+  int64_t chunks = 0;
+};
+
+// One of the two settings that are compared.
+struct Side {
+  Settings settings;
+  const Engine* engine = nullptr;
+};
+
+class Scorer {
+ public:
+  Scorer(const CommandContext& context, Side base, std::optional<Side> other, std::vector<int32_t> tokens)
+      : context_(context),
+        base_(std::move(base)),
+        other_(std::move(other)),
+        tokens_(std::move(tokens)),
+        context_tokens_(context.settings.ppl_ctx_size) {}
+
+  int64_t num_chunks() const {
+    const int64_t all = static_cast<int64_t>(tokens_.size()) / context_tokens_;
+    return context_.settings.chunks < 0 ? all : std::min(all, context_.settings.chunks);
+  }
+
+  Result<Scores> run() {
+    EI_ASSIGN_OR_RETURN(LogitsSpool spool, LogitsSpool::open());
+    Progress progress(context_.console, "scoring");
+    const double start = now_s();
+    for (int64_t index = 0; index < num_chunks(); ++index) {
+      const std::vector<int32_t> chunk = chunk_at(index);
+      spool.rewind();
+      EI_RETURN_IF_ERROR(score(base_, chunk, [&](std::span<const float> logits, int32_t next) {
+        scores_.base.add(eval::negative_log_likelihood(logits, next));
+        if (other_) spool.write(logits);
+      }));
+      spool.rewind();
+      if (other_) {
+        EI_RETURN_IF_ERROR(score(*other_, chunk, [&](std::span<const float> logits, int32_t next) {
+          scores_.other.add(eval::negative_log_likelihood(logits, next));
+          scores_.divergence.add(spool.read(logits.size()), logits);
+        }));
+        EI_RETURN_IF_ERROR(spool.status());
+      }
+      ++scores_.chunks;
+      progress.update((index + 1) * context_tokens_, num_chunks() * context_tokens_, now_s() - start);
+    }
+    return scores_;
+  }
+
+ private:
+  using RowFn = std::function<void(std::span<const float> logits, int32_t next)>;
+
+  std::vector<int32_t> chunk_at(int64_t index) const {
+    const auto first = tokens_.begin() + index * context_tokens_;
+    std::vector<int32_t> chunk(first, first + context_tokens_);
+    // Every chunk begins like a text of its own.
+    const text::Tokenizer& tokenizer = base_.engine->tokenizer();
+    if (tokenizer.adds_bos() && tokenizer.bos() != text::kNoToken) chunk[0] = tokenizer.bos();
+    return chunk;
+  }
+
+  Status score(const Side& side, const std::vector<int32_t>& chunk, const RowFn& on_row) {
+    Settings settings = side.settings;
+    settings.ctx_size = context_tokens_;
+    EI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
+                        new_session(*side.engine, settings, context_.interrupts.stop_now()));
+    EI_RETURN_IF_ERROR(check_cache_fits(*session, settings, context_tokens_));
+    const int64_t first = context_tokens_ / 2;
+    context_.interrupts.enter(Interrupts::Phase::kPrompt);
+    const Status status = session->evaluate(chunk, [&](int64_t position, std::span<const float> logits) {
+      if (position < first || position + 1 >= context_tokens_) return;
+      on_row(logits, chunk[static_cast<size_t>(position) + 1]);
+    });
+    context_.interrupts.enter(Interrupts::Phase::kOutside);
+    return status;
+  }
+
+  const CommandContext& context_;
+  const Side base_;
+  const std::optional<Side> other_;
+  const std::vector<int32_t> tokens_;
+  const int64_t context_tokens_;
+  Scores scores_;
+};
+
+std::string to_json(const Settings& settings, const Engine& engine, const Scores& scores) {
+  nlohmann::ordered_json object;
+  object["model"] = engine.file().path();
+  object["backend"] = engine.backend().name();
+  object["method"] = settings.method;
+  object["ctx_size"] = settings.ppl_ctx_size;
+  object["chunks"] = scores.chunks;
+  object["tokens"] = scores.base.count();
+  object["ppl"] = scores.base.value();
+  object["ppl_error"] = scores.base.error();
+  if (settings.kl_divergence) {
+    object["vs"] = settings.vs;
+    object["ppl_vs"] = scores.other.value();
+    object["ppl_vs_error"] = scores.other.error();
+    object["mean_kld"] = scores.divergence.kl().mean();
+    object["mean_kld_error"] = scores.divergence.kl().standard_error();
+    object["same_top"] = scores.divergence.same_top().mean();
+    object["same_top_error"] = scores.divergence.same_top().standard_error();
+  }
+  return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+std::string to_text(const Settings& settings, const Scores& scores) {
+  std::string text = str_format("PPL = %.4f +/- %.4f (%lld tokens in %lld chunks of %lld)\n", scores.base.value(),
+                                scores.base.error(), static_cast<long long>(scores.base.count()),
+                                static_cast<long long>(scores.chunks), static_cast<long long>(settings.ppl_ctx_size));
+  if (!settings.kl_divergence) return text;
+  const eval::Divergence& divergence = scores.divergence;
+  text += str_format("PPL(%s) = %.4f +/- %.4f\n", settings.vs.c_str(), scores.other.value(), scores.other.error());
+  text += str_format("mean KLD = %.6f +/- %.6f\n", divergence.kl().mean(), divergence.kl().standard_error());
+  text += str_format("same top token = %.3f +/- %.3f %%\n", 100 * divergence.same_top().mean(),
+                     100 * divergence.same_top().standard_error());
+  return text;
+}
+
+bool same_engine(const Settings& a, const Settings& b) {
+  return a.model == b.model && a.device == b.device && a.threads == b.threads;
+}
+
+Status check_settings(const Settings& settings) {
+  if (settings.file.empty()) return Error{ErrorKind::kUsage, "no text to score: give -f FILE"};
+  if (settings.kl_divergence == settings.vs.empty()) {
+    return Error{ErrorKind::kUsage, "--kl-divergence and --vs key=value,... go together"};
+  }
+  return {};
+}
+}  // namespace
+
+Result<int> command_perplexity(const CommandContext& context) {
+  const Settings& settings = context.settings;
+  EI_RETURN_IF_ERROR(check_settings(settings));
+  std::optional<Settings> other;
+  if (settings.kl_divergence) {
+    EI_ASSIGN_OR_RETURN(other, with_overrides(*find_command("perplexity"), settings, settings.vs));
+    if (other->ppl_ctx_size != settings.ppl_ctx_size) {
+      return Error{ErrorKind::kUsage, "--vs cannot change --ctx-size: the same tokens are compared"};
+    }
+  }
+  EI_ASSIGN_OR_RETURN(const std::string text, read_text_file(settings.file, "text file"));
+  EI_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(settings, context.console));
+  std::unique_ptr<Engine> second;
+  if (other && !same_engine(settings, *other)) {
+    EI_ASSIGN_OR_RETURN(second, load_engine(*other, context.console));
+    if (second->config().vocab != engine->config().vocab) {
+      return Error{ErrorKind::kUsage, "--vs: the two models have different vocabularies"};
+    }
+  }
+  EI_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, engine->tokenizer().tokenize(text, {.add_bos_eos = true}));
+  const size_t count = tokens.size();
+  std::optional<Side> side;
+  if (other) side = Side{*other, second ? second.get() : engine.get()};
+  Scorer scorer(context, Side{settings, engine.get()}, side, std::move(tokens));
+  if (scorer.num_chunks() == 0) {
+    return make_error(ErrorKind::kUsage, "the text has %zu tokens, less than one chunk of %lld; lower --ctx-size",
+                      count, static_cast<long long>(settings.ppl_ctx_size));
+  }
+  EI_ASSIGN_OR_RETURN(const Scores scores, scorer.run());
+  const std::string out = settings.json ? to_json(settings, *engine, scores) : to_text(settings, scores);
+  return context.console.print(out) ? 0 : exit_code(ErrorKind::kRuntime);
+}
+
+}  // namespace ei::cli

@@ -1,0 +1,99 @@
+// run: one prompt, one answer. The prompt becomes a user message when the model has a chat template; --raw completes it
+// as it is.
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "cli/answer.h"
+#include "cli/command.h"
+#include "cli/input.h"
+#include "cli/progress.h"
+#include "cli/setup.h"
+
+namespace ei::cli {
+
+namespace {
+constexpr size_t kShownPromptBytes = 400;
+
+Result<std::vector<int32_t>> prompt_tokens(const Settings& settings, const text::Tokenizer& tokenizer,
+                                           const std::string& prompt) {
+  if (settings.raw || !has_template(settings, tokenizer)) {
+    if (!settings.system_prompt.empty()) {
+      return Error{ErrorKind::kUsage, "a system prompt needs a chat template, and this model has none"};
+    }
+    return tokenizer.tokenize(prompt, {.add_bos_eos = true, .parse_special = settings.parse_special});
+  }
+  EI_ASSIGN_OR_RETURN(const text::ChatTemplate chat, choose_template(settings, tokenizer));
+  std::vector<text::Message> messages;
+  if (!settings.system_prompt.empty()) messages.push_back({.role = "system", .content = settings.system_prompt});
+  messages.push_back({.role = "user", .content = prompt});
+  return chat.apply(messages, tokenizer, /*add_generation_prompt=*/true);
+}
+
+// Writes the logits of every prompt position, then takes the last token back so that the answer can start from it.
+Status write_logits(const CommandContext& context, Session& session, std::span<const int32_t> prompt) {
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  const std::string& path = context.settings.logits_out;
+  const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "wbe"));
+  if (file == nullptr) {
+    return make_error(ErrorKind::kRuntime, "cannot write %s: %s", path.c_str(), std::strerror(errno));
+  }
+  bool written = true;
+  Progress progress(context.console, "reading the prompt");
+  context.interrupts.enter(Interrupts::Phase::kPrompt);
+  const Status status = session.evaluate(
+      prompt,
+      [&](int64_t, std::span<const float> logits) {
+        written = written && std::fwrite(logits.data(), sizeof(float), logits.size(), file.get()) == logits.size();
+      },
+      [&](const PrefillProgress& state) { progress.update(state.done, state.total, state.elapsed_s); });
+  context.interrupts.enter(Interrupts::Phase::kOutside);
+  EI_RETURN_IF_ERROR(status);
+  if (!written || std::fflush(file.get()) != 0) {
+    return make_error(ErrorKind::kRuntime, "cannot write %s: %s", path.c_str(), std::strerror(errno));
+  }
+  return session.truncate(static_cast<int64_t>(prompt.size()) - 1);
+}
+
+void show_prompt(const CommandContext& context, const std::string& prompt) {
+  const bool shown = context.console.stderr_is_terminal() && !context.settings.no_display_prompt;
+  if (!shown || context.settings.json) return;
+  const bool whole = prompt.size() <= kShownPromptBytes;
+  std::string text = prompt.substr(0, kShownPromptBytes);
+  while (!whole && !text.empty() && !text::valid_utf8(text)) text.pop_back();
+  context.console.status(context.console.dim(text + (whole ? "" : " ...")) + "\n");
+}
+}  // namespace
+
+Result<int> command_run(const CommandContext& context) {
+  const Settings& settings = context.settings;
+  EI_ASSIGN_OR_RETURN(const std::string prompt, read_prompt(settings));
+  EI_RETURN_IF_ERROR(check_text(settings.system_prompt, "the system prompt"));
+  EI_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(settings, context.console));
+  EI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
+                      new_session(*engine, settings, context.interrupts.stop_now()));
+  EI_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens, prompt_tokens(settings, engine->tokenizer(), prompt));
+  if (tokens.empty()) return Error{ErrorKind::kUsage, "the prompt is empty: give -p TEXT or -f FILE"};
+  show_prompt(context, prompt);
+
+  AnswerRequest request{
+      .prompt = tokens, .stream = !settings.json, .options = generate_options(settings, context.interrupts)};
+  if (!settings.logits_out.empty()) {
+    EI_RETURN_IF_ERROR(check_prompt_fits(*session, static_cast<int64_t>(tokens.size())));
+    EI_RETURN_IF_ERROR(write_logits(context, *session, tokens));
+    request.cached = static_cast<int64_t>(tokens.size()) - 1;
+  }
+  EI_ASSIGN_OR_RETURN(Answer made, answer(context, *session, request));
+  // The prompt was read for its logits just now, not found in a cache.
+  made.report.cached_tokens = 0;
+  made.report.stats = session->stats();
+  context.console.print_line(settings.json ? report_json(made.report) : "");
+  print_timings(context.console, made.report);
+  if (context.console.stdout_closed()) return exit_code(ErrorKind::kRuntime);
+  return context.interrupts.interrupted() ? exit_code(ErrorKind::kInterrupted) : 0;
+}
+
+}  // namespace ei::cli

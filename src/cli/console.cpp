@@ -1,0 +1,102 @@
+#include "cli/console.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+
+namespace ei::cli {
+
+namespace {
+bool wants_color(const std::string& choice, bool terminal) {
+  if (choice == "on") return true;
+  if (choice == "off" || !terminal) return false;
+  const char* no_color = std::getenv("NO_COLOR");
+  if (no_color != nullptr && *no_color != '\0') return false;
+  const char* term = std::getenv("TERM");
+  return term != nullptr && std::strcmp(term, "dumb") != 0;
+}
+
+// A dumb terminal cannot redraw a line, so it is treated as none.
+bool is_terminal(int descriptor) {
+  const char* term = std::getenv("TERM");
+  const bool dumb = term != nullptr && std::strcmp(term, "dumb") == 0;
+  return ::isatty(descriptor) == 1 && !dumb;
+}
+
+void write_stderr(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+}
+}  // namespace
+
+Result<Console> Console::open(const Settings& settings) {
+  Console console;
+  console.stderr_terminal_ = is_terminal(STDERR_FILENO);
+  console.color_ = wants_color(settings.color, console.stderr_terminal_);
+  console.verbose_ = settings.verbose;
+  if (!settings.log_file.empty()) {
+    console.log_.reset(std::fopen(settings.log_file.c_str(), "ae"));
+    if (console.log_ == nullptr) {
+      return make_error(ErrorKind::kUsage, "cannot open log file %s: %s", settings.log_file.c_str(),
+                        std::strerror(errno));
+    }
+  }
+  return console;
+}
+
+void Console::log(const std::string& line) const {
+  if (log_ == nullptr) return;
+  char stamp[32] = "";
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  if (gmtime_r(&now, &parts) != nullptr) std::strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  std::fprintf(log_.get(), "%s %s\n", stamp, line.c_str());
+  std::fflush(log_.get());
+}
+
+void Console::note(const std::string& line) const {
+  log(line);
+  write_stderr(line + "\n");
+}
+
+void Console::detail(const std::string& line) const {
+  log(line);
+  if (verbose_) write_stderr(line + "\n");
+}
+
+void Console::warn(const std::string& line) const { note("warning: " + line); }
+void Console::fail(const std::string& message) const { note("entropyinfer: " + message); }
+void Console::status(std::string_view text) const { write_stderr(text); }
+
+std::string Console::dim(const std::string& text) const { return color_ ? "\033[2m" + text + "\033[0m" : text; }
+std::string Console::bold(const std::string& text) const { return color_ ? "\033[1m" + text + "\033[0m" : text; }
+
+bool Console::print(std::string_view text) {
+  if (stdout_closed_) return false;
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+  stdout_closed_ = !written;
+  return written;
+}
+
+bool Console::print_line(std::string_view text) { return print(std::string(text) + "\n"); }
+
+std::string format_bytes(double bytes) {
+  const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  size_t unit = 0;
+  while (bytes >= 1024 && unit + 1 < std::size(units)) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return unit == 0 ? str_format("%.0f B", bytes) : str_format("%.1f %s", bytes, units[unit]);
+}
+
+std::string format_seconds(double seconds) {
+  if (seconds < 60) return str_format("%.2f s", seconds);
+  const auto whole = static_cast<long long>(seconds);
+  return str_format("%lld min %02lld s", whole / 60, whole % 60);
+}
+
+}  // namespace ei::cli

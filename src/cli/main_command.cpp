@@ -1,0 +1,70 @@
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/options.h"
+#include "cli/parse.h"
+#include "cli/setup.h"
+#include "cli/version.h"
+
+namespace ei::cli {
+
+namespace {
+int usage_error(const std::string& message) {
+  std::fprintf(stderr, "entropyinfer: %s\n", message.c_str());
+  return exit_code(ErrorKind::kUsage);
+}
+
+int print_text(const std::string& text) {
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+  return written ? 0 : exit_code(ErrorKind::kRuntime);
+}
+
+Result<int> dispatch(Command command, const CommandContext& context) {
+  switch (command) {
+    case kRun: return command_run(context);
+    case kChat: return command_chat(context);
+    case kInfo: return command_info(context);
+    case kTokenize: return command_tokenize(context);
+    case kBench: return command_bench(context);
+    case kPerplexity: return command_perplexity(context);
+    case kDemo: return command_demo(context);
+  }
+  return Error{ErrorKind::kUsage, "unknown command"};
+}
+
+int run_command(const CommandEntry& entry, const Settings& settings, Interrupts& interrupts) {
+  Result<Console> console = Console::open(settings);
+  if (!console.ok()) return usage_error(console.error().message);
+  const Result<int> code = dispatch(entry.command, {settings, *console, interrupts});
+  if (code.ok()) return *code;
+  // Nobody reads stdout any more (a closed pipe): end quietly.
+  if (!console->stdout_closed()) console->fail(code.error().message);
+  return exit_code(code.error().kind);
+}
+}  // namespace
+
+int main_with_arguments(int count, char** arguments) {
+  Interrupts interrupts;
+  const std::vector<std::string> words(arguments + (count > 0 ? 1 : 0), arguments + count);
+  if (words.empty()) return usage_error("no command given; see entropyinfer --help");
+  if (words[0] == "-h" || words[0] == "--help") return print_text(main_help());
+  if (words[0] == "--version") return print_text(version_text() + "\n");
+  if (words[0] == "--list-devices") return print_text(device_list());
+  const CommandEntry* entry = find_command(words[0]);
+  if (entry == nullptr) return usage_error("unknown command '" + words[0] + "'; see entropyinfer --help");
+
+  const std::span<const std::string> rest(words.begin() + 1, words.end());
+  const Result<Settings> settings = parse_settings(*entry, rest, [](const char* name) { return std::getenv(name); });
+  if (!settings.ok()) {
+    std::fprintf(stderr, "entropyinfer: %s\n", settings.error().message.c_str());
+    return exit_code(settings.error().kind);
+  }
+  if (settings->help) return print_text(command_help(*entry));
+  if (settings->list_devices) return print_text(device_list());
+  return run_command(*entry, *settings, interrupts);
+}
+
+}  // namespace ei::cli

@@ -1,0 +1,37 @@
+// How one option reads its value from text and shows its default: the binders of the table in options.cpp.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/settings.h"
+
+namespace ei::cli {
+
+Result<int64_t> parse_whole(std::string_view text, int64_t low, int64_t high);
+Result<double> parse_real(std::string_view text, double low, double high);
+Result<bool> parse_switch(std::string_view text);  // 1/0, true/false, on/off, yes/no
+// "512,1024", "first-last" (step 1), "first-last+step", "first-last*mult"; duplicates are kept, order too.
+Result<std::vector<int64_t>> parse_list(std::string_view text, int64_t low, int64_t high);
+std::vector<std::string> split(std::string_view text, char separator);
+
+struct Binding {
+  std::function<Status(Settings&, const std::string&)> set;  // the error says what is wrong with the value
+  std::function<std::string(const Settings&)> show;          // empty: nothing to show
+  bool is_switch = false;                                    // takes no value on the command line
+  bool repeats = false;                                      // given twice: the values are joined by a comma
+};
+
+Binding whole(int64_t Settings::*field, int64_t low, int64_t high);
+Binding real(double Settings::*field, double low, double high);
+Binding text(std::string Settings::*field);
+Binding toggle(bool Settings::*field);
+Binding choice(std::string Settings::*field, std::vector<std::string> choices);
+Binding whole_list(std::vector<int64_t> Settings::*field, int64_t low, int64_t high);
+Binding choice_list(std::vector<std::string> Settings::*field, std::vector<std::string> choices);
+
+}  // namespace ei::cli

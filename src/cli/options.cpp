@@ -1,0 +1,189 @@
+#include "cli/options.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <limits>
+
+namespace ei::cli {
+
+namespace {
+constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+constexpr int64_t kMaxTokens = int64_t{1} << 31;
+constexpr int64_t kMaxThreads = 4096;
+constexpr int64_t kMaxSeed = (int64_t{1} << 32) - 1;
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+
+constexpr unsigned kGenerate = kRun | kChat;
+constexpr unsigned kCompute = kRun | kChat | kInfo | kPerplexity | kDemo;
+constexpr unsigned kWithModel = kCompute | kTokenize | kBench;
+constexpr unsigned kReports = kRun | kChat | kInfo | kTokenize | kPerplexity | kDemo;
+
+constexpr std::array<CommandEntry, 7> kCommands = {{
+    {kRun, "run", "answer one prompt"},
+    {kChat, "chat", "talk, turn by turn; earlier turns stay in the cache"},
+    {kInfo, "info", "what a model is, and the memory a context would take, before anything is allocated"},
+    {kTokenize, "tokenize", "text to tokens"},
+    {kBench, "bench", "speed of prompts and generation, at any depth of context"},
+    {kPerplexity, "perplexity", "perplexity of a text, and KL divergence between two settings"},
+    {kDemo, "demo", "find a fact hidden in a long text, with the model that ships with the program"},
+}};
+
+constexpr std::array<Exclusion, 7> kExclusions = {{
+    {"prompt", "file"},
+    {"grammar", "json-schema"},
+    {"chat-template", "chat-template-file"},
+    {"raw", "chat-template"},
+    {"raw", "chat-template-file"},
+    {"raw", "system-prompt"},
+    {"ids", "json"},
+}};
+
+std::vector<Option> model_options() {
+  const std::vector<std::string> cache_types = {"f32", "f16", "bf16"};
+  return {
+      {"-m --model", "FILE", "GGUF model; without it the model that ships with the program", kWithModel,
+       text(&Settings::model)},
+      {"-dev --device --backend", "NAME", "where to compute; --list-devices names them", kCompute | kBench,
+       text(&Settings::device)},
+      {"--list-devices", "", "list the devices and leave", kCompute | kBench, toggle(&Settings::list_devices)},
+      {"-t --threads", "N", "threads; 0: all cores", kCompute, whole(&Settings::threads, 0, kMaxThreads)},
+      {"-t --threads", "LIST", "threads; 0: all cores", kBench, whole_list(&Settings::bench_threads, 0, kMaxThreads)},
+      {"-c --ctx-size", "N", "most tokens of prompt and answer together; 0: the model's", kGenerate | kInfo | kDemo,
+       whole(&Settings::ctx_size, 0, kMaxTokens)},
+      {"-c --ctx-size", "N", "tokens per chunk; the second half of each is scored", kPerplexity,
+       whole(&Settings::ppl_ctx_size, 4, kMaxTokens)},
+      {"-b --batch-size", "N", "prompt tokens per chunk; 0: chosen by the engine", kCompute,
+       whole(&Settings::batch_size, 0, kMaxTokens)},
+      {"-b --batch-size", "LIST", "prompt tokens per chunk; 0: chosen by the engine", kBench,
+       whole_list(&Settings::bench_batch, 0, kMaxTokens)},
+      {"-ctk --cache-type-k", "TYPE", "type of cached keys: f32, f16 or bf16; without it the device's best",
+       kCompute | kBench, choice(&Settings::cache_type_k, cache_types)},
+      {"-ctv --cache-type-v", "TYPE", "type of cached values: f32, f16 or bf16; without it the device's best",
+       kCompute | kBench, choice(&Settings::cache_type_v, cache_types)},
+      {"--method", "NAME", "attention method", kGenerate | kPerplexity | kDemo,
+       choice(&Settings::method, method_names())},
+      {"--method", "LIST", "attention methods", kBench, choice_list(&Settings::bench_methods, method_names())},
+  };
+}
+
+std::vector<Option> prompt_options() {
+  return {
+      {"-p --prompt", "TEXT", "the prompt", kGenerate | kTokenize, text(&Settings::prompt)},
+      {"-f --file", "FILE", "read the prompt from a file; - for stdin", kGenerate | kTokenize, text(&Settings::file)},
+      {"-f --file", "FILE", "the text to score; - for stdin", kPerplexity, text(&Settings::file)},
+      {"-sys --system-prompt", "TEXT", "system message, for models with a chat template", kGenerate,
+       text(&Settings::system_prompt)},
+      {"--raw -no-cnv --no-conversation", "", "complete the prompt as it is: no chat template", kRun,
+       toggle(&Settings::raw)},
+      {"--chat-template", "JINJA", "chat template instead of the model's (or the name chatml)", kGenerate,
+       text(&Settings::chat_template)},
+      {"--chat-template-file", "FILE", "file with a chat template", kGenerate, text(&Settings::chat_template_file)},
+      {"-st --single-turn", "", "answer once, then leave", kChat, toggle(&Settings::single_turn)},
+      {"--no-display-prompt", "", "do not repeat the prompt on the terminal", kRun,
+       toggle(&Settings::no_display_prompt)},
+  };
+}
+
+std::vector<Option> generation_options() {
+  return {
+      {"-n --predict --n-predict", "N", "most tokens to generate; -1: until the end or a full context", kGenerate,
+       whole(&Settings::predict, -1, kMaxTokens)},
+      {"-s --seed", "N", "seed of the sampler; -1: random", kGenerate, whole(&Settings::seed, -1, kMaxSeed)},
+      {"--temp --temperature", "T", "temperature; 0: always the likeliest token", kGenerate,
+       real(&Settings::temp, 0, kInfinite)},
+      {"--top-k", "K", "sample among the K likeliest; 0: all", kGenerate,
+       whole(&Settings::top_k, 0, std::numeric_limits<int32_t>::max())},
+      {"--top-p", "P", "sample among the likeliest that make up probability P; 1: all", kGenerate,
+       real(&Settings::top_p, 0, 1)},
+      {"--min-p", "P", "drop tokens less likely than P times the likeliest; 0: none", kGenerate,
+       real(&Settings::min_p, 0, 1)},
+      {"--repeat-penalty", "X", "divide the logits of repeated tokens by X; 1: off", kGenerate,
+       real(&Settings::repeat_penalty, 0.01, 100)},
+      {"--ignore-eos", "", "go on behind the end-of-generation token", kGenerate, toggle(&Settings::ignore_eos)},
+      {"--grammar", "GBNF", "only text that this grammar allows", kGenerate, text(&Settings::grammar)},
+      {"-j --json-schema", "SCHEMA", "only JSON that this schema allows", kGenerate, text(&Settings::json_schema)},
+  };
+}
+
+std::vector<Option> bench_options() {
+  return {
+      {"-p --n-prompt", "LIST", "prompt tokens; 0: no such test", kBench,
+       whole_list(&Settings::bench_prompt, 0, kMaxTokens)},
+      {"-n --n-gen", "LIST", "generated tokens; 0: no such test", kBench,
+       whole_list(&Settings::bench_gen, 0, kMaxTokens)},
+      {"-d --n-depth", "LIST", "tokens already in the context", kBench,
+       whole_list(&Settings::bench_depth, 0, kMaxTokens)},
+      {"-r --repetitions", "N", "times each test runs", kBench, whole(&Settings::repetitions, 1, 100000)},
+      {"-o --output", "FORMAT", "md, csv, json or jsonl", kBench,
+       choice(&Settings::output, {"md", "csv", "json", "jsonl"})},
+      {"--no-warmup", "", "no untimed run in front", kBench, toggle(&Settings::no_warmup)},
+      {"--peak", "", "measure the machine's peak and the share of it that was reached", kBench,
+       toggle(&Settings::peak)},
+  };
+}
+
+std::vector<Option> other_options() {
+  return {
+      {"--ids", "", "print the token ids as one list", kTokenize, toggle(&Settings::ids)},
+      {"--no-bos", "", "do not add the tokens a model wants around a text", kTokenize, toggle(&Settings::no_bos)},
+      {"--parse-special", "", "read special tokens such as <|im_start|> in the text as tokens", kTokenize | kRun,
+       toggle(&Settings::parse_special)},
+      {"--chunks", "N", "most chunks to score; -1: all", kPerplexity, whole(&Settings::chunks, -1, kNoLimit)},
+      {"--kl-divergence", "", "compare with the settings of --vs", kPerplexity, toggle(&Settings::kl_divergence)},
+      {"--vs", "SETTINGS", "key=value,...: what differs, for example ctk=f16,ctv=f16 or device=reference", kPerplexity,
+       text(&Settings::vs)},
+      {"-s --seed", "N", "which fact is hidden, and where", kDemo, whole(&Settings::demo_seed, 0, kMaxSeed)},
+      {"--tokens", "N", "length of the text", kDemo, whole(&Settings::demo_tokens, 512, kMaxTokens)},
+      {"--logits-out", "FILE", "write the prompt's logits: raw f32, [positions, vocab]", kRun,
+       text(&Settings::logits_out)},
+      {"--json", "", "report as JSON on stdout", kReports, toggle(&Settings::json)},
+      {"--color", "WHEN", "on, off or auto", kWithModel, choice(&Settings::color, {"on", "off", "auto"})},
+      {"-v --verbose", "", "say more on stderr", kWithModel, toggle(&Settings::verbose)},
+      {"--log-file", "FILE", "append everything that goes to stderr to this file too", kWithModel,
+       text(&Settings::log_file)},
+      {"--config", "FILE", "read options from a file: 'name = value' lines, or one JSON object", kWithModel,
+       text(&Settings::config)},
+      {"-h --help", "", "this text", kWithModel, toggle(&Settings::help)},
+  };
+}
+}  // namespace
+
+std::span<const CommandEntry> commands() { return kCommands; }
+std::span<const Exclusion> exclusions() { return kExclusions; }
+
+const CommandEntry* find_command(std::string_view name) {
+  const auto found = std::find_if(kCommands.begin(), kCommands.end(), [&](const auto& e) { return e.name == name; });
+  return found == kCommands.end() ? nullptr : &*found;
+}
+
+std::string_view Option::name() const {
+  const size_t begin = spellings.find("--") + 2;
+  return spellings.substr(begin, spellings.find(' ', begin) - begin);
+}
+
+const std::vector<Option>& options() {
+  static const std::vector<Option> table = [] {
+    std::vector<Option> all;
+    for (auto part : {model_options, prompt_options, generation_options, bench_options, other_options}) {
+      for (Option& option : part()) all.push_back(std::move(option));
+    }
+    return all;
+  }();
+  return table;
+}
+
+std::string environment_name(std::string_view option_name) {
+  std::string name = "EI_ARG_";
+  for (const char c : option_name) {
+    name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  }
+  return name;
+}
+
+const std::vector<std::string>& method_names() {
+  static const std::vector<std::string> names = {"full"};
+  return names;
+}
+
+}  // namespace ei::cli

@@ -1,0 +1,211 @@
+#include "cli/parse.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "cli/config_file.h"
+
+namespace ei::cli {
+
+namespace {
+enum class Level { kConfig, kEnvironment, kFlag };
+
+// A value somebody gave for an option, not yet read.
+struct Given {
+  const Option* option = nullptr;
+  std::string value;
+  std::string origin;  // " (from EI_ARG_CTX_SIZE)"; empty for a flag
+  Level level = Level::kFlag;
+};
+
+bool has_spelling(const Option& option, std::string_view word) {
+  const std::vector<std::string> spellings = split(option.spellings, ' ');
+  return std::find(spellings.begin(), spellings.end(), word) != spellings.end();
+}
+
+const Option* find_option(std::string_view word, unsigned command) {
+  for (const Option& option : options()) {
+    if ((option.commands & command) != 0 && has_spelling(option, word)) return &option;
+  }
+  return nullptr;
+}
+
+// Config files and --vs name options without dashes.
+const Option* find_key(const std::string& key, unsigned command) {
+  const Option* option = find_option("--" + key, command);
+  return option != nullptr ? option : find_option("-" + key, command);
+}
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+    }
+  }
+  return row[b.size()];
+}
+
+std::string suggestion(std::string_view word, unsigned command) {
+  std::string best;
+  size_t distance = 3;
+  for (const Option& option : options()) {
+    if ((option.commands & command) == 0) continue;
+    for (const std::string& spelling : split(option.spellings, ' ')) {
+      const size_t candidate = edit_distance(word, spelling);
+      if (spelling.size() > 3 && candidate < distance) {
+        distance = candidate;
+        best = spelling;
+      }
+    }
+  }
+  return best.empty() ? "" : "; did you mean " + best + "?";
+}
+
+Error unknown_word(const CommandEntry& entry, const std::string& word) {
+  const std::string command(entry.name);
+  if (!word.starts_with('-')) {
+    return make_error(ErrorKind::kUsage, "unexpected '%s'; see entropyinfer %s --help", word.c_str(), command.c_str());
+  }
+  return make_error(ErrorKind::kUsage, "%s does not know %s%s (see entropyinfer %s --help)", command.c_str(),
+                    word.c_str(), suggestion(word, entry.command).c_str(), command.c_str());
+}
+
+void add(std::vector<Given>& all, Given given) {
+  for (Given& earlier : all) {
+    if (earlier.option != given.option) continue;
+    const bool join = given.option->binding.repeats && earlier.level == given.level;
+    if (join) given.value = earlier.value + "," + given.value;
+    earlier = std::move(given);
+    return;
+  }
+  all.push_back(std::move(given));
+}
+
+Result<std::vector<Given>> read_flags(const CommandEntry& entry, std::span<const std::string> arguments) {
+  std::vector<Given> flags;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    std::string word = arguments[i];
+    std::optional<std::string> value;
+    if (const size_t equals = word.find('='); word.starts_with("--") && equals != std::string::npos) {
+      value = word.substr(equals + 1);
+      word.resize(equals);
+    }
+    const Option* option = find_option(word, entry.command);
+    if (option == nullptr) return unknown_word(entry, word);
+    if (!value && option->binding.is_switch) value = "1";
+    if (!value && i + 1 < arguments.size()) value = arguments[++i];
+    if (!value) {
+      return make_error(ErrorKind::kUsage, "%s needs a value: %s %s", word.c_str(), word.c_str(),
+                        std::string(option->value).c_str());
+    }
+    add(flags, {option, *value, "", Level::kFlag});
+  }
+  return flags;
+}
+
+void read_environment(const CommandEntry& entry, const Environment& environment, std::vector<Given>& all) {
+  for (const Option& option : options()) {
+    if ((option.commands & entry.command) == 0) continue;
+    const std::string name = environment_name(option.name());
+    const char* value = environment(name.c_str());
+    if (value != nullptr) add(all, {&option, value, " (from " + name + ")", Level::kEnvironment});
+  }
+}
+
+Status read_config(const CommandEntry& entry, const std::string& path, std::vector<Given>& all) {
+  EI_ASSIGN_OR_RETURN(const std::vector<ConfigEntry> lines, read_config_file(path));
+  for (const ConfigEntry& line : lines) {
+    // One file may serve all commands: an option of another command is passed over, an unknown one is an error.
+    if (find_key(line.key, ~0u) == nullptr) {
+      return make_error(ErrorKind::kUsage, "%s: unknown option '%s'", line.origin.c_str(), line.key.c_str());
+    }
+    const Option* option = find_key(line.key, entry.command);
+    if (option != nullptr) add(all, {option, line.value, " (from " + line.origin + ")", Level::kConfig});
+  }
+  return {};
+}
+
+const std::string* value_of(const std::vector<Given>& all, std::string_view name) {
+  for (const Given& given : all) {
+    if (given.option->name() == name) return &given.value;
+  }
+  return nullptr;
+}
+
+// A switch that was given as off is as good as not given.
+bool is_off(const Given& given) {
+  if (!given.option->binding.is_switch) return false;
+  const Result<bool> on = parse_switch(given.value);
+  return on.ok() && !*on;
+}
+
+Status exclude(std::vector<Given>& all) {
+  for (const Exclusion& pair : exclusions()) {
+    const auto find = [&](std::string_view name) {
+      return std::find_if(all.begin(), all.end(),
+                          [&](const Given& given) { return given.option->name() == name && !is_off(given); });
+    };
+    const auto first = find(pair.first);
+    const auto second = find(pair.second);
+    if (first == all.end() || second == all.end()) continue;
+    if (first->level == second->level) {
+      return make_error(ErrorKind::kUsage, "--%s and --%s exclude each other%s", std::string(pair.first).c_str(),
+                        std::string(pair.second).c_str(), first->origin.c_str());
+    }
+    all.erase(first->level < second->level ? first : second);
+  }
+  return {};
+}
+
+Status apply(const Given& given, Settings& settings) {
+  const Status status = given.option->binding.set(settings, given.value);
+  if (status.ok()) return {};
+  return make_error(status.error().kind, "--%s: %s%s", std::string(given.option->name()).c_str(),
+                    status.error().message.c_str(), given.origin.c_str());
+}
+}  // namespace
+
+Result<Settings> parse_settings(const CommandEntry& entry, std::span<const std::string> arguments,
+                                const Environment& environment) {
+  EI_ASSIGN_OR_RETURN(const std::vector<Given> flags, read_flags(entry, arguments));
+  Settings settings;
+  for (const Given& flag : flags) {
+    if (flag.option->name() != "help") continue;
+    EI_RETURN_IF_ERROR(apply(flag, settings));
+    if (settings.help) return settings;  // help is given whatever else is wrong
+  }
+  std::vector<Given> upper;
+  read_environment(entry, environment, upper);
+  for (const Given& flag : flags) {
+    std::erase_if(upper, [&](const Given& given) { return given.option == flag.option; });
+    upper.push_back(flag);
+  }
+  std::vector<Given> all;
+  if (const std::string* path = value_of(upper, "config")) EI_RETURN_IF_ERROR(read_config(entry, *path, all));
+  for (Given& given : upper) add(all, std::move(given));
+  EI_RETURN_IF_ERROR(exclude(all));
+  for (const Given& given : all) EI_RETURN_IF_ERROR(apply(given, settings));
+  return settings;
+}
+
+Result<Settings> with_overrides(const CommandEntry& entry, const Settings& base, const std::string& overrides) {
+  Settings settings = base;
+  for (const std::string& item : split(overrides, ',')) {
+    const size_t equals = item.find('=');
+    const Option* option = equals == std::string::npos ? nullptr : find_key(item.substr(0, equals), entry.command);
+    if (option == nullptr) {
+      return make_error(ErrorKind::kUsage, "--vs: '%s' is not an option of the form key=value", item.c_str());
+    }
+    EI_RETURN_IF_ERROR(apply({option, item.substr(equals + 1), " (from --vs)", Level::kFlag}, settings));
+  }
+  return settings;
+}
+
+}  // namespace ei::cli

@@ -1,0 +1,22 @@
+// From words to Settings: defaults < config file < environment < flags.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "cli/options.h"
+#include "cli/settings.h"
+
+namespace ei::cli {
+
+// Looks a variable up; null when it is not set.
+using Environment = std::function<const char*(const char* name)>;
+
+Result<Settings> parse_settings(const CommandEntry& entry, std::span<const std::string> arguments,
+                                const Environment& environment);
+// `base` with "key=value,..." on top; keys are long or short names of the command's options (--vs).
+Result<Settings> with_overrides(const CommandEntry& entry, const Settings& base, const std::string& overrides);
+
+}  // namespace ei::cli

@@ -1,0 +1,201 @@
+#include "cli/parse.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <map>
+#include <set>
+
+#include "cli/config_file.h"
+#include "cli/option_values.h"
+
+namespace ei::cli {
+namespace {
+
+using Words = std::vector<std::string>;
+using Variables = std::map<std::string, std::string>;
+
+Result<Settings> parse(const char* command, const Words& words, const Variables& variables = {}) {
+  return parse_settings(*find_command(command), words, [&](const char* name) -> const char* {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  });
+}
+
+std::string error_of(const char* command, const Words& words, const Variables& variables = {}) {
+  const Result<Settings> settings = parse(command, words, variables);
+  if (settings.ok()) return "no error";
+  EXPECT_EQ(exit_code(settings.error().kind), 2);
+  EXPECT_EQ(settings.error().message.find('\n'), std::string::npos);
+  return settings.error().message;
+}
+
+std::string config_file(const std::string& text) {
+  const std::string path = testing::TempDir() + str_format("cli_parse_%d.conf", static_cast<int>(getpid()));
+  std::FILE* file = std::fopen(path.c_str(), "w");
+  std::fputs(text.c_str(), file);
+  std::fclose(file);
+  return path;
+}
+
+TEST(Parse, DefaultsAreThoseOfLlamaCpp) {
+  const Result<Settings> settings = parse("run", {});
+  ASSERT_TRUE(settings.ok());
+  EXPECT_EQ(settings->temp, 0.8);
+  EXPECT_EQ(settings->top_k, 40);
+  EXPECT_EQ(settings->top_p, 0.95);
+  EXPECT_EQ(settings->min_p, 0.05);
+  EXPECT_EQ(settings->repeat_penalty, 1.0);
+  EXPECT_EQ(settings->ctx_size, 0);
+  EXPECT_EQ(settings->predict, -1);
+  EXPECT_EQ(settings->method, "full");
+}
+
+TEST(Parse, ShortLongAndEqualsFormsAreTheSame) {
+  for (const Words& words : {Words{"-ctk", "f16"}, Words{"--cache-type-k", "f16"}, Words{"--cache-type-k=f16"}}) {
+    const Result<Settings> settings = parse("run", words);
+    ASSERT_TRUE(settings.ok()) << settings.error().message;
+    EXPECT_EQ(settings->cache_type_k, "f16");
+  }
+}
+
+TEST(Parse, AValueMayLookLikeAFlagOrAList) {
+  const Result<Settings> settings = parse("run", {"-p", "-st", "-n", "-1", "-sys", "[a, b]"});
+  ASSERT_TRUE(settings.ok()) << settings.error().message;
+  EXPECT_EQ(settings->prompt, "-st");
+  EXPECT_EQ(settings->predict, -1);
+  EXPECT_EQ(settings->system_prompt, "[a, b]");
+}
+
+TEST(Parse, TheLastOfTwoFlagsWinsAndListsAreJoined) {
+  EXPECT_EQ(parse("run", {"-c", "1", "-c", "2"})->ctx_size, 2);
+  EXPECT_EQ(parse("bench", {"-p", "1", "-p", "2,3"})->bench_prompt, (std::vector<int64_t>{1, 2, 3}));
+}
+
+TEST(Parse, FlagBeatsEnvironmentBeatsConfigBeatsDefault) {
+  const std::string config = config_file("# a comment\nctx_size = 100\n\ntemp = 0.1\ntop-k = 5\nn-gen = 7\n");
+  const Variables variables = {{"EI_ARG_CONFIG", config}, {"EI_ARG_CTX_SIZE", "200"}, {"EI_ARG_TEMP", "0.2"}};
+  const Result<Settings> settings = parse("run", {"-c", "300"}, variables);
+  ASSERT_TRUE(settings.ok()) << settings.error().message;
+  EXPECT_EQ(settings->ctx_size, 300);
+  EXPECT_EQ(settings->temp, 0.2);
+  EXPECT_EQ(settings->top_k, 5);
+  EXPECT_EQ(settings->top_p, 0.95);
+}
+
+TEST(Parse, ReadsAJsonConfig) {
+  const std::string config = config_file(R"({"n-prompt": [16, 32], "method": "full", "no-warmup": true})");
+  const Result<Settings> settings = parse("bench", {"--config", config});
+  ASSERT_TRUE(settings.ok()) << settings.error().message;
+  EXPECT_EQ(settings->bench_prompt, (std::vector<int64_t>{16, 32}));
+  EXPECT_TRUE(settings->no_warmup);
+}
+
+TEST(Parse, ConfigMistakesNameTheLine) {
+  EXPECT_NE(error_of("run", {"--config", config_file("temp = 1\nbogus = 2\n")}).find(":2: unknown option 'bogus'"),
+            std::string::npos);
+  EXPECT_NE(error_of("run", {"--config", config_file("temp 1\n")}).find(":1: not a 'name = value' line"),
+            std::string::npos);
+  EXPECT_NE(error_of("run", {"--config", config_file("\ntemp = hot\n")}).find("--temp: 'hot' is not a number (from"),
+            std::string::npos);
+  EXPECT_NE(error_of("run", {"--config", config_file("{\"temp\": ")}).find("not valid JSON"), std::string::npos);
+  EXPECT_NE(error_of("run", {"--config", "no/such/file"}).find("cannot open config file"), std::string::npos);
+}
+
+TEST(Parse, BadValuesAreNamedWithTheirFlag) {
+  EXPECT_EQ(error_of("run", {"-c", "many"}), "--ctx-size: 'many' is not a whole number");
+  EXPECT_EQ(error_of("run", {"-c", ""}), "--ctx-size: '' is not a whole number");
+  EXPECT_EQ(error_of("run", {"-c", "12x"}), "--ctx-size: '12x' is not a whole number");
+  EXPECT_EQ(error_of("run", {"-c", "99999999999999999999"}), "--ctx-size: '99999999999999999999' is out of range");
+  EXPECT_NE(error_of("run", {"-c", "-5"}).find("'-5' is out of range: from 0 to"), std::string::npos);
+  EXPECT_NE(error_of("run", {"-n", "-2"}).find("out of range"), std::string::npos);
+  EXPECT_NE(error_of("run", {"-t", "-1"}).find("out of range"), std::string::npos);
+  EXPECT_EQ(error_of("run", {"--temp", "nan"}), "--temp: 'nan' is not a finite number");
+  EXPECT_EQ(error_of("run", {"--temp", "-0.5"}), "--temp: '-0.5' is out of range: at least 0");
+  EXPECT_EQ(error_of("run", {"--temp", "inf"}), "--temp: 'inf' is not a finite number");
+  EXPECT_EQ(error_of("run", {"--top-p", "1.5"}), "--top-p: '1.5' is out of range: from 0 to 1");
+  EXPECT_EQ(error_of("run", {"-ctk", "q3"}), "--cache-type-k: 'q3' is none of f32, f16, bf16");
+  EXPECT_EQ(error_of("run", {"--method", "magic"}), "--method: 'magic' is none of full");
+  EXPECT_EQ(error_of("run", {"--color", "blue"}), "--color: 'blue' is none of on, off, auto");
+  EXPECT_EQ(error_of("run", {"--ignore-eos=maybe"}), "--ignore-eos: 'maybe' is neither on nor off");
+  EXPECT_EQ(error_of("run", {}, {{"EI_ARG_SEED", "x"}}), "--seed: 'x' is not a whole number (from EI_ARG_SEED)");
+}
+
+TEST(Parse, UnknownWordsAreRefusedWithAHint) {
+  EXPECT_NE(error_of("run", {"--tempp", "1"}).find("did you mean --temp?"), std::string::npos);
+  EXPECT_NE(error_of("run", {"hello"}).find("unexpected 'hello'"), std::string::npos);
+  EXPECT_NE(error_of("info", {"--temp", "1"}).find("info does not know --temp"), std::string::npos);
+  EXPECT_EQ(error_of("run", {"-m"}), "-m needs a value: -m FILE");
+}
+
+TEST(Parse, ConflictsOfOneSourceAreRefused) {
+  EXPECT_EQ(error_of("run", {"-p", "a", "-f", "b"}), "--prompt and --file exclude each other");
+  EXPECT_EQ(error_of("run", {"--grammar", "a", "-j", "{}"}), "--grammar and --json-schema exclude each other");
+  EXPECT_EQ(error_of("run", {"--raw", "-sys", "x"}), "--raw and --system-prompt exclude each other");
+  EXPECT_TRUE(parse("run", {"--raw=off", "-sys", "x"}).ok());
+}
+
+TEST(Parse, AFlagReplacesItsRivalFromTheEnvironment) {
+  const Result<Settings> settings = parse("run", {"-f", "b"}, {{"EI_ARG_PROMPT", "a"}});
+  ASSERT_TRUE(settings.ok()) << settings.error().message;
+  EXPECT_EQ(settings->prompt, "");
+  EXPECT_EQ(settings->file, "b");
+}
+
+TEST(Parse, OverridesChangeOnlyWhatTheyName) {
+  Settings base;
+  base.method = "full";
+  base.threads = 3;
+  const CommandEntry& entry = *find_command("perplexity");
+  const Result<Settings> other = with_overrides(entry, base, "ctk=f16,device=reference");
+  ASSERT_TRUE(other.ok()) << other.error().message;
+  EXPECT_EQ(other->cache_type_k, "f16");
+  EXPECT_EQ(other->device, "reference");
+  EXPECT_EQ(other->threads, 3);
+  EXPECT_FALSE(with_overrides(entry, base, "nonsense").ok());
+  EXPECT_FALSE(with_overrides(entry, base, "ctk=q3").ok());
+}
+
+TEST(Lists, TakeNumbersAndRanges) {
+  const auto list = [](const char* text) { return *parse_list(text, 0, 1 << 20); };
+  EXPECT_EQ(list("512,1024"), (std::vector<int64_t>{512, 1024}));
+  EXPECT_EQ(list("1-4"), (std::vector<int64_t>{1, 2, 3, 4}));
+  EXPECT_EQ(list("0-1000+500,7"), (std::vector<int64_t>{0, 500, 1000, 7}));
+  EXPECT_EQ(list("256-2048*2"), (std::vector<int64_t>{256, 512, 1024, 2048}));
+  for (const char* bad : {"", ",", "1,,2", "5-1", "0-8*2", "1-8*1", "1-8+0", "1-8+", "x", "-4", "0-1048576"}) {
+    EXPECT_FALSE(parse_list(bad, 0, 1 << 20).ok()) << bad;
+  }
+}
+
+TEST(Options, EveryOneHasAUniqueSpellingHelpAndATwinPerCommand) {
+  for (const CommandEntry& entry : commands()) {
+    std::set<std::string> spellings;
+    std::set<std::string> variables;
+    const std::string help = command_help(entry);
+    for (const Option& option : options()) {
+      if ((option.commands & entry.command) == 0) continue;
+      for (const std::string& spelling : split(option.spellings, ' ')) {
+        EXPECT_TRUE(spellings.insert(spelling).second) << entry.name << " " << spelling;
+        EXPECT_NE(help.find(spelling), std::string::npos) << entry.name << " " << spelling;
+      }
+      EXPECT_TRUE(variables.insert(environment_name(option.name())).second) << option.name();
+      EXPECT_FALSE(option.help.empty()) << option.name();
+      EXPECT_EQ(option.value.empty(), option.binding.is_switch) << option.name();
+    }
+  }
+}
+
+TEST(Options, EveryDefaultReadsBackAsItself) {
+  for (const Option& option : options()) {
+    Settings settings;
+    const std::string standard = option.binding.show(settings);
+    if (standard.empty()) continue;
+    const Status status = option.binding.set(settings, standard);
+    EXPECT_TRUE(status.ok()) << option.name();
+    EXPECT_EQ(option.binding.show(settings), standard) << option.name();
+  }
+}
+
+}  // namespace
+}  // namespace ei::cli

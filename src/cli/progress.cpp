@@ -1,0 +1,58 @@
+#include "cli/progress.h"
+
+#include <utility>
+
+#include "base/clock.h"
+
+namespace ei::cli {
+
+namespace {
+constexpr double kBarInterval_s = 0.1;
+constexpr double kLineInterval_s = 3.0;
+constexpr int64_t kBarCells = 32;
+
+std::string rate_text(int64_t done, int64_t total, double elapsed_s) {
+  if (elapsed_s <= 0 || done <= 0) return "";
+  const double rate = static_cast<double>(done) / elapsed_s;
+  return str_format(", %.0f tokens/s, %s left", rate, format_seconds(static_cast<double>(total - done) / rate).c_str());
+}
+}  // namespace
+
+Progress::Progress(const Console& console, std::string label)
+    : console_(console), label_(std::move(label)), shown_s_(now_s()) {}
+
+Progress::~Progress() { finish(); }
+
+void Progress::update(int64_t done, int64_t total, double elapsed_s) {
+  const double now = now_s();
+  const double interval = console_.stderr_is_terminal() ? kBarInterval_s : kLineInterval_s;
+  if (total <= 0 || now - shown_s_ < interval) return;
+  shown_s_ = now;
+  if (console_.stderr_is_terminal()) {
+    draw_bar(done, total, elapsed_s);
+  } else {
+    print_line(done, total, elapsed_s);
+  }
+}
+
+void Progress::draw_bar(int64_t done, int64_t total, double elapsed_s) {
+  const int64_t filled = kBarCells * done / total;
+  std::string bar = "\r" + label_ + " [";
+  for (int64_t cell = 0; cell < kBarCells; ++cell) bar += cell < filled ? '#' : '.';
+  bar += str_format("] %3lld%%", static_cast<long long>(100 * done / total)) + rate_text(done, total, elapsed_s);
+  console_.status(bar + "\033[K");
+  bar_drawn_ = true;
+}
+
+void Progress::print_line(int64_t done, int64_t total, double elapsed_s) {
+  console_.note(str_format("%s: %lld of %lld tokens (%lld%%)", label_.c_str(), static_cast<long long>(done),
+                           static_cast<long long>(total), static_cast<long long>(100 * done / total)) +
+                rate_text(done, total, elapsed_s));
+}
+
+void Progress::finish() {
+  if (bar_drawn_) console_.status("\r\033[K");
+  bar_drawn_ = false;
+}
+
+}  // namespace ei::cli

@@ -1,0 +1,110 @@
+#include "cli/run_report.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/clock.h"
+
+namespace ei::cli {
+
+namespace {
+SessionStats difference(const SessionStats& after, const SessionStats& before) {
+  SessionStats stats = after;
+  stats.prompt_tokens -= before.prompt_tokens;
+  stats.generated_tokens -= before.generated_tokens;
+  stats.prompt_s -= before.prompt_s;
+  stats.decode_s -= before.decode_s;
+  stats.pairs -= before.pairs;
+  stats.pairs_dense -= before.pairs_dense;
+  stats.profile_s -= before.profile_s;
+  stats.plan_s -= before.plan_s;
+  stats.attention_s -= before.attention_s;
+  stats.matmul_s -= before.matmul_s;
+  return stats;
+}
+
+double rate(int64_t count, double seconds) { return seconds > 0 ? static_cast<double>(count) / seconds : 0; }
+double ms(double seconds) { return seconds * 1000; }
+}  // namespace
+
+double RunReport::prompt_per_second() const { return rate(stats.prompt_tokens, stats.prompt_s); }
+double RunReport::predicted_per_second() const { return rate(stats.generated_tokens, stats.decode_s); }
+
+RunReport make_report(const ReportInput& input) {
+  const Engine& engine = input.session.engine();
+  const kv::Store& store = input.session.store();
+  RunReport report;
+  report.text = input.result.text;
+  report.finish_reason = input.result.finish_reason;
+  report.model = engine.file().path();
+  report.backend = engine.backend().name();
+  report.method = input.method;
+  report.seed = input.result.seed;
+  report.prompt_tokens = input.prompt_tokens;
+  report.generated_tokens = static_cast<int64_t>(input.result.tokens.size());
+  report.cached_tokens = input.cached_tokens;
+  report.load_s = engine.load_s();
+  report.ttft_s = input.result.ttft_s;
+  report.stats = difference(input.session.stats(), input.before);
+  report.kv_bytes = store.bytes();
+  report.kv_bytes_full = store.bytes_full();
+  report.kv_tokens_kept = std::llround(store.average_slots());
+  report.kv_tokens_total = input.session.position();
+  report.compressions = store.compactions();
+  report.evicted = store.evicted();
+  report.peak_rss = peak_rss_bytes();
+  return report;
+}
+
+std::string report_json(const RunReport& report) {
+  const SessionStats& stats = report.stats;
+  nlohmann::ordered_json object;
+  object["text"] = report.text;
+  object["finish_reason"] = report.finish_reason;
+  object["model"] = report.model;
+  object["backend"] = report.backend;
+  object["method"] = report.method;
+  object["seed"] = report.seed;
+  object["tokens"] = {
+      {"prompt", report.prompt_tokens}, {"generated", report.generated_tokens}, {"cached", report.cached_tokens}};
+  object["timings"] = {{"load_ms", ms(report.load_s)},
+                       {"prompt_ms", ms(stats.prompt_s)},
+                       {"ttft_ms", ms(report.ttft_s)},
+                       {"predicted_ms", ms(stats.decode_s)},
+                       {"prompt_per_second", report.prompt_per_second()},
+                       {"predicted_per_second", report.predicted_per_second()}};
+  object["prefill"] = {{"density", stats.density()},       {"pairs", stats.pairs},
+                       {"pairs_dense", stats.pairs_dense}, {"profile_ms", ms(stats.profile_s)},
+                       {"plan_ms", ms(stats.plan_s)},      {"attention_ms", ms(stats.attention_s)}};
+  object["kv"] = {{"bytes", report.kv_bytes},
+                  {"bytes_full", report.kv_bytes_full},
+                  {"tokens_kept", report.kv_tokens_kept},
+                  {"tokens_total", report.kv_tokens_total},
+                  {"compressions", report.compressions},
+                  {"evicted", report.evicted}};
+  object["memory"] = {{"peak_rss_bytes", report.peak_rss}, {"device_bytes", report.device_bytes}};
+  // Generated text is valid UTF-8; a model path may be anything.
+  return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+void print_timings(const Console& console, const RunReport& report) {
+  const SessionStats& stats = report.stats;
+  const auto line = [&](const std::string& text) { console.note(console.dim(text)); };
+  line(str_format("load       %s, %s on %s", format_seconds(report.load_s).c_str(), report.method.c_str(),
+                  report.backend.c_str()));
+  line(str_format("prompt     %lld tokens (%lld cached) in %s, %.1f tokens/s",
+                  static_cast<long long>(report.prompt_tokens), static_cast<long long>(report.cached_tokens),
+                  format_seconds(stats.prompt_s).c_str(), report.prompt_per_second()));
+  line(str_format("generated  %lld tokens in %s, %.1f tokens/s", static_cast<long long>(report.generated_tokens),
+                  format_seconds(stats.decode_s).c_str(), report.predicted_per_second()));
+  line(str_format("first token after %s", format_seconds(report.ttft_s).c_str()));
+  line(str_format("attention  density %.3f, %s of the prompt time", stats.density(),
+                  format_seconds(stats.attention_s).c_str()));
+  line(str_format("KV cache   %lld of %lld tokens kept, %s of %s", static_cast<long long>(report.kv_tokens_kept),
+                  static_cast<long long>(report.kv_tokens_total),
+                  format_bytes(static_cast<double>(report.kv_bytes)).c_str(),
+                  format_bytes(static_cast<double>(report.kv_bytes_full)).c_str()));
+  line(str_format("memory     peak %s", format_bytes(static_cast<double>(report.peak_rss)).c_str()));
+}
+
+}  // namespace ei::cli

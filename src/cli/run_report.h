@@ -1,0 +1,53 @@
+// What one answer cost: the object of --json and the timings at the end of stderr, from the same numbers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cli/console.h"
+#include "engine/engine.h"
+#include "engine/generate.h"
+#include "engine/session.h"
+
+namespace ei::cli {
+
+struct RunReport {
+  std::string text;
+  std::string finish_reason;
+  std::string model;
+  std::string backend;
+  std::string method;
+  uint32_t seed = 0;
+  int64_t prompt_tokens = 0;
+  int64_t generated_tokens = 0;
+  int64_t cached_tokens = 0;  // of the prompt, already in the session
+  double load_s = 0;
+  double ttft_s = 0;
+  SessionStats stats;  // of this answer alone
+  int64_t kv_bytes = 0;
+  int64_t kv_bytes_full = 0;
+  int64_t kv_tokens_kept = 0;  // per layer and kv_head, on average
+  int64_t kv_tokens_total = 0;
+  int64_t compressions = 0;
+  int64_t evicted = 0;
+  int64_t peak_rss = 0;
+  int64_t device_bytes = 0;  // memory on a device other than the host
+
+  double prompt_per_second() const;
+  double predicted_per_second() const;
+};
+
+struct ReportInput {
+  const Session& session;
+  const GenerateResult& result;
+  const std::string& method;
+  SessionStats before;  // the session's statistics before this answer
+  int64_t prompt_tokens = 0;
+  int64_t cached_tokens = 0;
+};
+RunReport make_report(const ReportInput& input);
+
+std::string report_json(const RunReport& report);
+void print_timings(const Console& console, const RunReport& report);
+
+}  // namespace ei::cli

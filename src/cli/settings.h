@@ -1,0 +1,82 @@
+// Settings: what a command line, the environment and a config file can say, with the defaults. options.cpp binds every
+// field to its flag; nothing else parses anything.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ei::cli {
+
+struct Settings {
+  // The model and the machine.
+  std::string model;  // empty: the model that ships with the program
+  std::string device = "cpu";
+  int64_t threads = 0;     // 0: all cores
+  int64_t ctx_size = 0;    // 0: the model's
+  int64_t batch_size = 0;  // 0: chosen by the engine
+  std::string cache_type_k;
+  std::string cache_type_v;
+  std::string method = "full";
+
+  // The prompt.
+  std::string prompt;
+  std::string file;
+  std::string system_prompt;
+  bool raw = false;
+  std::string chat_template;
+  std::string chat_template_file;
+  bool single_turn = false;
+
+  // Generation.
+  int64_t predict = -1;
+  int64_t seed = -1;  // -1: random
+  double temp = 0.8;
+  int64_t top_k = 40;
+  double top_p = 0.95;
+  double min_p = 0.05;
+  double repeat_penalty = 1.0;
+  bool ignore_eos = false;
+  std::string grammar;
+  std::string json_schema;
+
+  // Output.
+  bool json = false;
+  std::string logits_out;
+  bool no_display_prompt = false;
+  std::string color = "auto";
+  bool verbose = false;
+  std::string log_file;
+  std::string config;
+  bool help = false;
+  bool list_devices = false;
+
+  // tokenize
+  bool ids = false;
+  bool no_bos = false;
+  bool parse_special = false;
+
+  // bench
+  std::vector<int64_t> bench_prompt = {512};
+  std::vector<int64_t> bench_gen = {128};
+  std::vector<int64_t> bench_depth = {0};
+  std::vector<int64_t> bench_batch = {0};
+  std::vector<int64_t> bench_threads = {0};
+  std::vector<std::string> bench_methods = {"full"};
+  int64_t repetitions = 5;
+  std::string output = "md";
+  bool no_warmup = false;
+  bool peak = false;
+
+  // perplexity
+  int64_t ppl_ctx_size = 512;
+  int64_t chunks = -1;
+  bool kl_divergence = false;
+  std::string vs;
+
+  // demo
+  int64_t demo_seed = 1;
+  int64_t demo_tokens = 32768;
+};
+
+}  // namespace ei::cli

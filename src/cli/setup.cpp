@@ -1,0 +1,110 @@
+#include "cli/setup.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+#include "base/clock.h"
+
+namespace ei::cli {
+
+namespace {
+constexpr const char* kDefaultModel = "needle-14m-128k-q8_0.gguf";
+constexpr int kParentsSearched = 4;
+
+std::string environment_text(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+}  // namespace
+
+Result<std::string> find_asset(const std::string& name) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (const std::string folder = environment_text("EI_ASSETS_DIR"); !folder.empty()) {
+    const fs::path path = fs::path(folder) / name;
+    if (fs::exists(path, error)) return path.string();
+    return make_error(ErrorKind::kUsage, "EI_ASSETS_DIR holds no %s: %s", name.c_str(), folder.c_str());
+  }
+  fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (int level = 0; level <= kParentsSearched; ++level, folder = folder.parent_path()) {
+    const fs::path path = folder / "assets" / name;
+    if (fs::exists(path, error)) return path.string();
+  }
+  return make_error(ErrorKind::kUsage, "cannot find assets/%s near the program; set EI_ASSETS_DIR or give -m FILE",
+                    name.c_str());
+}
+
+Result<std::string> model_path(const Settings& settings) {
+  if (!settings.model.empty()) return settings.model;
+  return find_asset(kDefaultModel);
+}
+
+EngineOptions engine_options(const Settings& settings, const std::string& path) {
+  EngineOptions options;
+  options.model_path = path;
+  options.backend = settings.device;
+  options.backend_options.threads = static_cast<int>(settings.threads);
+  options.backend_options.isa = environment_text("EI_CPU_ISA");
+  options.backend_options.dense = environment_text("EI_DENSE");
+  return options;
+}
+
+std::optional<DType> key_type(const Settings& settings) { return dtype_from_name(settings.cache_type_k); }
+std::optional<DType> value_type(const Settings& settings) { return dtype_from_name(settings.cache_type_v); }
+
+Result<std::unique_ptr<Engine>> load_engine(const Settings& settings, const Console& console) {
+  EI_ASSIGN_OR_RETURN(const std::string path, model_path(settings));
+  console.detail("loading " + path);
+  EI_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::load(engine_options(settings, path)));
+  console.detail(str_format(
+      "loaded in %s: %s, %s of weights; %s", format_seconds(engine->load_s()).c_str(), engine->config().arch.c_str(),
+      format_bytes(static_cast<double>(engine->weight_bytes())).c_str(), engine->backend().describe().c_str()));
+  return engine;
+}
+
+Result<std::unique_ptr<Session>> new_session(const Engine& engine, const Settings& settings,
+                                             const CancelToken& cancel) {
+  SessionOptions options;
+  options.context = settings.ctx_size;
+  options.batch = settings.batch_size;
+  options.key_type = key_type(settings);
+  options.value_type = value_type(settings);
+  options.method = settings.method;
+  options.cancel = &cancel;
+  return engine.new_session(options);
+}
+
+Status check_cache_fits(const Session& session, const Settings& settings, int64_t tokens) {
+  const Engine& engine = session.engine();
+  const DType standard = engine.backend().default_kv_type();
+  const MemoryNeed need =
+      memory_need(engine.config(), engine.file(), std::min(tokens, session.context()),
+                  key_type(settings).value_or(standard), value_type(settings).value_or(standard), settings.batch_size);
+  const double more =
+      static_cast<double>(need.kv) + static_cast<double>(need.scratch) - static_cast<double>(session.store().bytes());
+  const int64_t available = available_memory_bytes();
+  if (available < 0 || more <= static_cast<double>(available)) return {};
+  return make_error(ErrorKind::kMemory,
+                    "a context of %lld tokens needs %s more, but only %s of memory is available; shorten the prompt or "
+                    "lower --predict",
+                    static_cast<long long>(tokens), format_bytes(more).c_str(),
+                    format_bytes(static_cast<double>(available)).c_str());
+}
+
+Status check_prompt_fits(const Session& session, int64_t prompt_tokens) {
+  if (prompt_tokens <= session.context()) return {};
+  return make_error(ErrorKind::kUsage, "prompt is longer than the context: %lld > %lld tokens; raise --ctx-size",
+                    static_cast<long long>(prompt_tokens), static_cast<long long>(session.context()));
+}
+
+std::string device_list() {
+  std::string list;
+  for (const BackendEntry& entry : backends()) {
+    list += str_format("%-12s %s\n", std::string(entry.name).c_str(), std::string(entry.summary).c_str());
+  }
+  return list;
+}
+
+}  // namespace ei::cli

@@ -1,0 +1,35 @@
+// From settings to a loaded model and a session, refusing what does not fit in memory before it is allocated.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/cancel.h"
+#include "base/result.h"
+#include "cli/console.h"
+#include "cli/settings.h"
+#include "engine/engine.h"
+#include "engine/session.h"
+
+namespace ei::cli {
+
+// A file that ships with the program: in EI_ASSETS_DIR, or in assets/ beside or above the program.
+Result<std::string> find_asset(const std::string& name);
+// -m, or the model that ships with the program.
+Result<std::string> model_path(const Settings& settings);
+EngineOptions engine_options(const Settings& settings, const std::string& path);
+std::optional<DType> key_type(const Settings& settings);
+std::optional<DType> value_type(const Settings& settings);
+
+Result<std::unique_ptr<Engine>> load_engine(const Settings& settings, const Console& console);
+Result<std::unique_ptr<Session>> new_session(const Engine& engine, const Settings& settings, const CancelToken& cancel);
+
+// kMemory when a cache of `tokens` tokens does not fit beside what is already loaded.
+Status check_cache_fits(const Session& session, const Settings& settings, int64_t tokens);
+// kUsage when the prompt leaves no room in the context.
+Status check_prompt_fits(const Session& session, int64_t prompt_tokens);
+
+std::string device_list();
+
+}  // namespace ei::cli

@@ -1,0 +1,55 @@
+#include "cli/signals.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/result.h"
+
+namespace ei::cli {
+
+namespace {
+// A signal handler has no other way to find its object.
+std::atomic<Interrupts*> active{nullptr};
+
+extern "C" void handle_signal(int) {
+  if (Interrupts* interrupts = active.load(std::memory_order_relaxed)) interrupts->on_signal();
+}
+
+void set_handler(int signal_number, void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  sigaction(signal_number, &action, nullptr);
+}
+}  // namespace
+
+Interrupts::Interrupts() {
+  EI_CHECK(active.load() == nullptr);
+  active.store(this);
+  set_handler(SIGINT, handle_signal);
+  set_handler(SIGTERM, handle_signal);
+  set_handler(SIGPIPE, SIG_IGN);
+}
+
+Interrupts::~Interrupts() {
+  set_handler(SIGINT, SIG_DFL);
+  set_handler(SIGTERM, SIG_DFL);
+  active.store(nullptr);
+}
+
+void Interrupts::on_signal() {
+  const Phase phase = phase_.load(std::memory_order_relaxed);
+  const bool again = signals_.fetch_add(1, std::memory_order_relaxed) > 0;
+  if (again || phase == Phase::kOutside) _exit(exit_code(ErrorKind::kInterrupted));
+  stop_soon_.cancel();
+  if (phase == Phase::kPrompt) stop_now_.cancel();
+}
+
+void Interrupts::reset() {
+  signals_.store(0, std::memory_order_relaxed);
+  stop_soon_.reset();
+  stop_now_.reset();
+}
+
+}  // namespace ei::cli
