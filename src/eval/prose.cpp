@@ -113,11 +113,6 @@ std::string Prose::fill(std::string_view slot) {
   if (slot == "Q") slot = "town";
   if (slot == "he") return a.woman ? "she" : "he";
   if (slot == "his") return a.woman ? "her" : "his";
-  if (slot == "him") return a.woman ? "her" : "him";
-  if (slot == "himself") return a.woman ? "herself" : "himself";
-  if (slot == "bhe") return b.woman ? "she" : "he";
-  if (slot == "bhis") return b.woman ? "her" : "his";
-  if (slot == "bhim") return b.woman ? "her" : "him";
   if (slot.starts_with("a:")) return with_article(fill(slot.substr(2)));
   if (slot == "town") {
     const std::string_view town = deal(slot);

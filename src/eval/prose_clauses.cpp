@@ -3,8 +3,8 @@
 namespace ei::eval {
 namespace {
 
-// {A} and {B} are the two people of the scene, {he} {his} {him} {himself} and {bhe} {bhis} {bhim} their pronouns;
-// {P} is the place of the chapter and {Q} another one; {a:rule} puts the right article before what the rule gives.
+// {A} and {B} are the two people of the scene, {he} and {his} the pronouns of {A}; {P} is the place of the chapter and
+// {Q} another one; {a:rule} puts the right article before what the rule gives.
 constexpr ProseRule kClauses[] = {
     {"deed",
      "mended the gate of {spot_of}|carried a load of {goods} to {town}|sat by the fire in {room}|"

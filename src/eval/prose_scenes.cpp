@@ -10,8 +10,8 @@ constexpr ProseRule kScenes[] = {
      "Of {thing} that was found near {spot}.|What befell {B} upon {road}.|Of {kin}, and of {beast}, and of {matter}."},
     {"scene.weather",
      "{when} {weather}, and {weather}.|In {season} {weather}, so that {folk} kept to {room}.|"
-     "{weather}; {A} watched it from {room} and {thought}.|No one in {P} could remember such a {season_word}, for "
-     "{weather} {span}.|"
+     "{weather}; {A} watched it from {room} and {thought}.|No one in {P} could remember the like, for "
+     "{weather}, and it was cold {span}.|"
      "{bird} had gone from {spot}, and {weather}.|{when} {light} fell upon {spot}, and {plant} stood as still as "
      "glass.|"
      "{A} said that {weather} {years_ago}, and that {folk} had prayed {span}.|"
@@ -39,7 +39,7 @@ constexpr ProseRule kScenes[] = {
      "{A} {deed} {when}, then {deed}.|Nobody worked in {room} but {A}, who {deed} and sang while {sound} went on "
      "outside.|"
      "A dealer with {look} offered {thing} for the whole stock of {goods}, {closing}.|"
-     "There was a {quality} apprentice who spoiled the {goods} and hid in {room} {span}.|"
+     "There was {a:quality} apprentice who spoiled the {goods} and hid in {room} {span}.|"
      "{B} lent {A} {thing}, and got {food} in return.|"
      "In {season} they made {goods}, and in {season} they carried it by {road} to {Q}.|"
      "The scales in {room} were false, said {folk}, but {A} {deed} {manner} and paid no heed."},

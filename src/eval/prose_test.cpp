@@ -29,7 +29,7 @@ std::string pages(uint64_t seed, int sentences) {
 
 TEST(Prose, IsTheSameOnEveryMachine) {
   const std::string text = pages(7, 200);
-  EXPECT_EQ(fnv(text), 17705571477351429956ull) << text.substr(0, 300);
+  EXPECT_EQ(fnv(text), 6489089796873015548ull) << text.substr(0, 300);
   EXPECT_EQ(text, pages(7, 200));
   EXPECT_NE(text, pages(8, 200));
 }
@@ -93,7 +93,7 @@ TEST(Prose, ComesInParagraphs) {
 }
 
 TEST(ProseGrammar, NamesOnlyRulesThatExist) {
-  std::set<std::string_view> names = {"A", "B", "P", "Q", "he", "his", "him", "himself", "bhe", "bhis", "bhim"};
+  std::set<std::string_view> names = {"A", "B", "P", "Q", "he", "his"};
   for (auto table : {prose_lexicon(), prose_clauses(), prose_scenes()})
     for (const ProseRule& rule : table) EXPECT_TRUE(names.insert(rule.name).second) << rule.name;
   for (auto table : {prose_lexicon(), prose_clauses(), prose_scenes()}) {
