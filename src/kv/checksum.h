@@ -13,6 +13,7 @@ namespace ei::kv {
 class Checksum {
  public:
   void update(const void* data, size_t bytes) {
+    if (bytes == 0) return;  // `data` may be null then
     const auto* at = static_cast<const unsigned char*>(data);
     total_ += bytes;
     if (pending_ > 0) {

@@ -46,7 +46,7 @@ class HeadSlots {
   const Page& page(int64_t index) const { return pages_[static_cast<size_t>(index)]; }
   KvHeadView view(int32_t next) const;
 
-  // Appending. A reservation promises pages for `count` tokens and that the page of the next slot is not shared.
+  // Appending. A reservation promises pages for `count` tokens, whose free rows nobody else writes.
   int64_t pages_missing(const PageLayout& layout, int64_t count) const;
   bool tail_partial(const PageLayout& layout) const { return length_ % layout.slots != 0; }
   const Page& tail_page(const PageLayout& layout) const { return page(length_ / layout.slots); }

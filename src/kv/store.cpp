@@ -139,6 +139,8 @@ Status Store::truncate(int32_t position) {
   return {};
 }
 
+// A reservation made before the fork stays good although the last page is shared now: this side writes only rows beyond
+// what the fork can see, and the fork, which has no reservation, copies the page before it writes.
 Result<Store> Store::fork() const {
   Store copy(*backend_, config_);
   copy.pool_ = pool_;
@@ -147,17 +149,7 @@ Result<Store> Store::fork() const {
   for (size_t l = 0; l < layers_.size(); ++l) {
     Layer& to = copy.layers_[l];
     to.next = layers_[l].next;
-    for (size_t h = 0; h < layers_[l].heads.size(); ++h) {
-      const HeadSlots& from = layers_[l].heads[h];
-      to.heads[h] = from.share(layout_);
-      // This side was promised that it may append: the page it will write to must not be shared.
-      if (from.reserved() > 0 && from.tail_partial(layout_)) {
-        EI_ASSIGN_OR_RETURN(std::vector<Page> own, pool_->take(1));
-        EI_RETURN_IF_ERROR(
-            copy_rows(*backend_, layout_, from.tail_page(layout_), from.length() % layout_.slots, own[0]));
-        to.heads[h].replace_tail_page(layout_, std::move(own[0]));
-      }
-    }
+    for (size_t h = 0; h < to.heads.size(); ++h) to.heads[h] = layers_[l].heads[h].share(layout_);
     refresh(to);
   }
   return copy;

@@ -95,6 +95,16 @@ TEST(Store, KeepsPositionsAfterCompact) {
   EXPECT_EQ(filled.store.length(1, 1), 102);
 }
 
+TEST(Store, CompactsWithOneSparePage) {
+  FakeBackend backend;
+  Filled filled(backend);
+  while (filled.store.pool_usage().pages < 252) filled.feed(32);
+  ASSERT_EQ(filled.store.pool_usage().slab_bytes, 256 * filled.naive.page_bytes());
+  backend.limit = backend.live_bytes();
+  filled.compact(0, 0, every(2, filled.store.length(0, 0)));
+  filled.expect_equal();
+}
+
 TEST(Store, RefusesBadKeepListsAndChangesNothing) {
   FakeBackend backend;
   Filled filled(backend);
@@ -145,7 +155,7 @@ TEST(Store, FailsToReserveWithoutChangingAnything) {
   FakeBackend backend;
   Filled filled(backend);
   filled.feed(40);
-  backend.limit = backend.live_bytes() + (3 << 20);
+  backend.limit = backend.live_bytes() + (40 << 20);  // of the 48 MiB it will ask for
   const int64_t before = backend.live_bytes();
   const Status status = filled.store.reserve(100000);
   ASSERT_FALSE(status.ok());
@@ -187,6 +197,21 @@ TEST(Store, ForkSharesPagesAndSeparatesOnWrite) {
   filled.expect_equal();
 }
 
+TEST(Store, AppendsWhatWasReservedBeforeAFork) {
+  FakeBackend backend;
+  Filled filled(backend);
+  filled.feed(40);
+  ASSERT_TRUE(filled.store.reserve(5).ok());
+  auto fork = filled.store.fork();
+  ASSERT_TRUE(fork.ok());
+  NaiveStore forked = filled.naive;
+  for (int l = 0; l < kSmall.layers; ++l) filled.naive.append(filled.store, backend, l, 5, filled.number);
+  ASSERT_TRUE(fork->reserve(3).ok());
+  for (int l = 0; l < kSmall.layers; ++l) forked.append(*fork, backend, l, 3, filled.number);
+  filled.expect_equal();
+  forked.expect_equal(*fork, backend);
+}
+
 TEST(Store, SmallContextsReserveLittle) {
   FakeBackend backend;
   Filled filled(backend);
@@ -197,6 +222,9 @@ TEST(Store, SmallContextsReserveLittle) {
 }
 
 TEST(Store, ReturnsMemoryToTheSystemWhenCompacted) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer's shadow of the pages stays resident";
+#endif
   FakeBackend backend;
   const StoreConfig config{
       .layers = 2, .kv_heads = 4, .head_dim = 64, .key_type = DType::kF32, .value_type = DType::kF32};
