@@ -1,7 +1,8 @@
 #include "text/jinja_budget.h"
 
 #include <algorithm>
-#include <ctime>
+
+#include "text/cpu_time.h"
 
 namespace ei::text {
 namespace {
@@ -13,12 +14,6 @@ constexpr size_t kMaxStackBytes = size_t{512} << 10;
 constexpr size_t kMaxWork = size_t{2} << 30;
 constexpr size_t kLargeBytes = size_t{64} << 10;
 constexpr size_t kHuge = size_t{1} << 48;
-
-double thread_cpu_s() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
 
 size_t string_bytes(const jinja::string& text) { return text.length() + kPartBytes * text.parts.size(); }
 

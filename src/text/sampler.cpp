@@ -3,7 +3,6 @@
 #include <llama.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <exception>
 #include <limits>
@@ -11,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "text/cpu_time.h"
 #include "text/grammar_check.h"
 #include "text/json_schema.h"
 
@@ -20,7 +20,7 @@ namespace {
 constexpr int kWholeHistory = 131072;
 constexpr float kImpossible = -std::numeric_limits<float>::infinity();
 // An ambiguous grammar can double its open alternatives with every token; one step this slow is the last.
-constexpr std::chrono::seconds kMaxGrammarStep{2};
+constexpr double kMaxGrammarStepS = 0.5;
 
 struct SamplerDeleter {
   void operator()(llama_sampler* sampler) const { llama_sampler_free(sampler); }
@@ -133,7 +133,7 @@ Token Sampler::Impl::give_up(const char* why) {
 
 Token Sampler::Impl::sample(std::span<const float> logits) {
   if (!status.ok()) return end_token;
-  const auto start = std::chrono::steady_clock::now();
+  const double start_s = thread_cpu_s();
   load(logits);
   Token token = pick();
   if (token == kNoToken) return give_up("no token has a finite logit");
@@ -145,7 +145,7 @@ Token Sampler::Impl::sample(std::span<const float> logits) {
     if (token == kNoToken) return give_up("the grammar allows no token of this vocabulary here");
   }
   accept_sampled(token);
-  if (grammar && std::chrono::steady_clock::now() - start > kMaxGrammarStep) {
+  if (grammar && thread_cpu_s() - start_s > kMaxGrammarStepS) {
     return give_up("the grammar is too ambiguous to follow");
   }
   return token;

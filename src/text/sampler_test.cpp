@@ -185,6 +185,22 @@ TEST(Sampler, FollowsAGrammar) {
   }
 }
 
+TEST(Sampler, GivesUpOnAGrammarThatBranchesWithEveryToken) {
+  const auto sampler =
+      make({.seed = 1, .temp = 0.0f, .grammar = "root ::= \"a\" root \"b\" | \"a\" root \"c\" | \"d\""});
+  std::vector<float> logits(static_cast<size_t>(test_tokenizer().vocab_size()), 0.0f);
+  const auto letter = test_tokenizer().tokenize("a", {});
+  ASSERT_TRUE(letter.ok() && letter->size() == 1);
+  logits[static_cast<size_t>(letter->front())] = 10.0f;
+  int tokens = 0;
+  while (sampler->status().ok() && tokens < 100) {
+    sampler->sample(logits);
+    ++tokens;
+  }
+  EXPECT_LT(tokens, 100);
+  EXPECT_FALSE(sampler->status().ok());
+}
+
 TEST(Sampler, FollowsAJsonSchema) {
   const std::string schema = R"({"type":"object","properties":{"ok":{"type":"boolean"},
       "n":{"type":"integer","minimum":1,"maximum":99},"c":{"enum":["red","blue"]}},

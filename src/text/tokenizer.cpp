@@ -5,13 +5,22 @@
 #include <algorithm>
 #include <array>
 #include <exception>
+#include <functional>
 #include <limits>
+#include <set>
+#include <unordered_set>
 #include <utility>
+
+#include "text/deep_call.h"
 
 namespace ei::text {
 namespace {
 
 constexpr size_t kMaxBytes = std::numeric_limits<int32_t>::max() / 2;
+
+constexpr size_t kShortRunBytes = 4096;
+constexpr size_t kMaxRunBytes = size_t{256} << 10;
+constexpr size_t kStackPerByte = 2048;  // measured: under 400
 
 // libllama logs to stderr unless told otherwise; its callback is one per process.
 void silence_libllama() {
@@ -21,6 +30,33 @@ void silence_libllama() {
   }();
   static_cast<void>(done);
 }
+
+// Libllama splits text for a BPE vocabulary by its own code for these, by std::regex for the others.
+constexpr std::array<std::string_view, 6> kOwnSplitters = {"llama-bpe", "llama3", "llama-v3",
+                                                           "qwen2",     "gpt-2",  "smollm"};
+
+bool splits_by_regex(const llama_model* model, const llama_vocab* vocab) {
+  if (llama_vocab_type(vocab) != LLAMA_VOCAB_TYPE_BPE) return false;
+  std::array<char, 64> name{};
+  llama_model_meta_val_str(model, "tokenizer.ggml.pre", name.data(), name.size());
+  return std::find(kOwnSplitters.begin(), kOwnSplitters.end(), std::string_view(name.data())) == kOwnSplitters.end();
+}
+
+// The longest stretch of bytes without a change between space and non-space: what one match can cover.
+size_t longest_run(std::string_view text) {
+  const auto is_space = [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); };
+  size_t longest = 0;
+  size_t begin = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (is_space(text[i]) != is_space(text[begin])) begin = i;
+    longest = std::max(longest, i + 1 - begin);
+  }
+  return longest;
+}
+
+struct TextHash : std::hash<std::string_view> {
+  using is_transparent = void;
+};
 
 struct ModelDeleter {
   void operator()(llama_model* model) const { llama_model_free(model); }
@@ -32,8 +68,10 @@ struct Tokenizer::Impl {
   std::unique_ptr<llama_model, ModelDeleter> model;
   const llama_vocab* vocab = nullptr;
   int vocab_size = 0;
-  // Texts of the control tokens by first byte, longest first.
-  std::array<std::vector<std::string>, 256> control_texts;
+  bool regex_recurses = false;
+  // Spellings of the control tokens (some vocabularies have thousands), and their lengths by first byte.
+  std::unordered_set<std::string, TextHash, std::equal_to<>> control_texts;
+  std::array<std::set<size_t>, 256> control_lengths;
 };
 
 Tokenizer::Tokenizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -54,15 +92,15 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::load(const std::string& gguf_path)
     if (llama_vocab_type(impl->vocab) == LLAMA_VOCAB_TYPE_NONE || impl->vocab_size <= 0) {
       return make_error(ErrorKind::kModel, "%s: the file has no vocabulary", gguf_path.c_str());
     }
+    impl->regex_recurses = splits_by_regex(impl->model.get(), impl->vocab);
     for (Token token = 0; token < impl->vocab_size; ++token) {
       if ((llama_vocab_get_attr(impl->vocab, token) & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_UNKNOWN)) == 0) {
         continue;
       }
       const std::string text = llama_vocab_get_text(impl->vocab, token);
-      if (!text.empty()) impl->control_texts[static_cast<uint8_t>(text[0])].push_back(text);
-    }
-    for (auto& texts : impl->control_texts) {
-      std::sort(texts.begin(), texts.end(), [](const auto& a, const auto& b) { return a.size() > b.size(); });
+      if (text.empty()) continue;
+      impl->control_texts.insert(text);
+      impl->control_lengths[static_cast<uint8_t>(text[0])].insert(text.size());
     }
     return std::unique_ptr<Tokenizer>(new Tokenizer(std::move(impl)));
   } catch (const std::exception& error) {
@@ -81,19 +119,34 @@ Result<std::vector<Token>> Tokenizer::tokenize(std::string_view text, TokenizeOp
     return make_error(ErrorKind::kUsage, "text is not valid UTF-8: byte 0x%02x at offset %zu",
                       static_cast<unsigned>(static_cast<uint8_t>(text[bad_offset])), bad_offset);
   }
+  // std::regex recurses with every character of a match.
+  const size_t run_bytes = impl_->regex_recurses ? longest_run(text) : 0;
+  if (run_bytes > kMaxRunBytes) {
+    return make_error(ErrorKind::kUsage, "text has %zu bytes in a row without a space; this vocabulary takes %zu",
+                      run_bytes, kMaxRunBytes);
+  }
   try {
     // A token has at least one byte; begin, end and a leading space may be added.
     std::vector<Token> tokens(text.size() + 4);
     const auto run = [&] {
-      return llama_tokenize(impl_->vocab, text.data(), static_cast<int32_t>(text.size()), tokens.data(),
-                            static_cast<int32_t>(tokens.size()), options.add_bos_eos, options.parse_special);
+      int32_t result = std::numeric_limits<int32_t>::min();
+      const auto tokenize = [&] {
+        result = llama_tokenize(impl_->vocab, text.data(), static_cast<int32_t>(text.size()), tokens.data(),
+                                static_cast<int32_t>(tokens.size()), options.add_bos_eos, options.parse_special);
+      };
+      if (run_bytes < kShortRunBytes) {
+        tokenize();
+      } else {
+        call_with_stack(run_bytes * kStackPerByte, tokenize);
+      }
+      return result;
     };
     int32_t count = run();
     if (count < 0 && count != std::numeric_limits<int32_t>::min()) {
       tokens.resize(static_cast<size_t>(-count));  // a normaliser lengthened the text
       count = run();
     }
-    if (count < 0) return make_error(ErrorKind::kUsage, "text of %zu bytes has too many tokens", text.size());
+    if (count < 0) return make_error(ErrorKind::kMemory, "text of %zu bytes does not fit in memory", text.size());
     tokens.resize(static_cast<size_t>(count));
     return tokens;
   } catch (const std::exception& error) {
@@ -160,8 +213,9 @@ std::string Tokenizer::chat_template() const {
 std::vector<Tokenizer::Range> Tokenizer::find_control_text(std::string_view text) const {
   std::vector<Range> found;
   for (size_t begin = 0; begin < text.size(); ++begin) {
-    for (const std::string& control : impl_->control_texts[static_cast<uint8_t>(text[begin])]) {
-      if (text.substr(begin, control.size()) == control) found.push_back({begin, begin + control.size()});
+    for (const size_t length : impl_->control_lengths[static_cast<uint8_t>(text[begin])]) {
+      if (begin + length > text.size()) break;
+      if (impl_->control_texts.contains(text.substr(begin, length))) found.push_back({begin, begin + length});
     }
   }
   return found;
