@@ -15,3 +15,9 @@ elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   ei_isa(attention_neonbf16.cpp "-march=armv8.2-a+bf16")
   ei_isa(peak_neonbf16.cpp "-march=armv8.2-a+bf16")
 endif()
+
+# The other architecture's kernels: compiled with a cross compiler, run under qemu as far as it goes. Minutes; opt-in.
+if(EI_TESTS)
+  add_test(NAME cross_check COMMAND ${CMAKE_SOURCE_DIR}/tools/cross_check.sh ${CMAKE_BINARY_DIR}/cross)
+  set_tests_properties(cross_check PROPERTIES LABELS "cross;slow" SKIP_RETURN_CODE 77 TIMEOUT 1800)
+endif()

@@ -66,8 +66,9 @@ struct LanesPrefill {
     std::memset(to + filled * dim, 0, sizeof(float) * static_cast<size_t>((kKeys / kStep - filled) * dim));
   }
 
-  static void attend(const RowBlock<LanesPrefill>& block, const Element* keys, const Element* values, int head_dim,
-                     void* work) {
+  // Not inlined: on its own it keeps its pointers and constants in registers.
+  [[gnu::noinline]] static void attend(const RowBlock<LanesPrefill>& block, const Element* keys, const Element* values,
+                                       int head_dim, void* work) {
     const int dim = padded_dim(head_dim);
     const int first = block.first / high * high;
     const int last = static_cast<int>(round_up(block.last, high));

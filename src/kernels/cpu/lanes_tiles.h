@@ -87,8 +87,9 @@ struct LanesTiles {
     }
   }
 
-  static void attend(const RowBlock<LanesTiles>& block, const Element* keys, const Element* values, int head_dim,
-                     void* memory) {
+  // Not inlined: on its own it keeps its pointers and constants in registers.
+  [[gnu::noinline]] static void attend(const RowBlock<LanesTiles>& block, const Element* keys, const Element* values,
+                                       int head_dim, void* memory) {
     auto& work = *static_cast<Work*>(memory);
     const int dim = padded_dim(head_dim);
     const int first = block.first / 64 * 64;
