@@ -12,6 +12,11 @@ endif()
 include(${llama_build}/LlamaTargets.cmake)
 add_library(ei_llama INTERFACE)
 target_link_libraries(ei_llama INTERFACE ei_llama_common llama ggml)
+if(EI_PORTABLE)
+  # ggml looks for its CPU variants beside the program; together they can be copied to another machine.
+  file(COPY ${llama_build}/bin/ DESTINATION ${CMAKE_BINARY_DIR}/bin FILES_MATCHING PATTERN "*.so*")
+  set(CMAKE_BUILD_RPATH "$ORIGIN")
+endif()
 
 find_package(CLI11 CONFIG REQUIRED)
 find_package(nlohmann_json CONFIG REQUIRED)
