@@ -55,7 +55,7 @@ tsan: deps ## the thread pool's and the store's tests under ThreadSanitizer
 
 fuzz: deps ## every libFuzzer target for FUZZ_SECONDS each
 	@$(call configure,fuzz)
-	@cmake --build build/fuzz -j $(JOBS)
+	@cmake --build build/fuzz -j $(JOBS) --target fuzz_gguf
 	@tools/fuzz.sh build/fuzz $(FUZZ_SECONDS)
 
 bench: build ## side by side with llama.cpp (ARGS="--rows smollm2-pp512 --rounds 3")
