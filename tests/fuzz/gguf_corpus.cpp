@@ -1,4 +1,4 @@
-// gguf_corpus FOLDER: writes the valid and the malformed files there, as seeds for gguf_fuzzer.
+// gguf_corpus FOLDER: writes the valid and the malformed files there, as seeds for fuzz_gguf.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
