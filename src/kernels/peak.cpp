@@ -17,6 +17,8 @@ std::vector<PeakLoop> loops() {
   return {
 #if defined(__aarch64__)
     neonbf16_peak_loop(), neon_peak_loop(),
+#elif defined(__x86_64__)
+    amx_peak_loop(), avx512bf16_peak_loop(), avx512_peak_loop(), avx2_peak_loop(),
 #endif
   };
 }

@@ -15,6 +15,11 @@ struct PeakLoop {
 #if defined(__aarch64__)
 PeakLoop neon_peak_loop();
 PeakLoop neonbf16_peak_loop();
+#elif defined(__x86_64__)
+PeakLoop amx_peak_loop();
+PeakLoop avx512bf16_peak_loop();
+PeakLoop avx512_peak_loop();
+PeakLoop avx2_peak_loop();
 #endif
 
 }  // namespace ei::kernels
