@@ -1,0 +1,80 @@
+#include "policy/prefill_options.h"
+
+#include <cmath>
+
+namespace ei::policy {
+namespace {
+
+Status positive(const char* name, int32_t value) {
+  if (value > 0) return {};
+  return make_error(ErrorKind::kUsage, "%s must be positive: %d", name, value);
+}
+
+Status at_least_zero(const char* name, double value) {
+  if (std::isfinite(value) && value >= 0) return {};
+  return make_error(ErrorKind::kUsage, "%s must be a number of at least 0: %g", name, value);
+}
+
+}  // namespace
+
+const char* sparse_mode_name(SparseMode mode) {
+  switch (mode) {
+    case SparseMode::kRagged: return "ragged";
+    case SparseMode::kCollapsed: return "collapsed";
+    case SparseMode::kReleased: return "released";
+  }
+  return "";
+}
+
+std::optional<SparseMode> sparse_mode_from_name(std::string_view name) {
+  for (const SparseMode mode : {SparseMode::kRagged, SparseMode::kCollapsed, SparseMode::kReleased})
+    if (name == sparse_mode_name(mode)) return mode;
+  return std::nullopt;
+}
+
+const char* logit_scale_name(LogitScale scale) { return scale == LogitScale::kNone ? "none" : "inverse-sqrt-dim"; }
+
+std::optional<LogitScale> logit_scale_from_name(std::string_view name) {
+  for (const LogitScale scale : {LogitScale::kNone, LogitScale::kInverseSqrtDim})
+    if (name == logit_scale_name(scale)) return scale;
+  return std::nullopt;
+}
+
+Status validate(const PrefillOptions& options) {
+  EI_RETURN_IF_ERROR(positive("segment", options.segment));
+  EI_RETURN_IF_ERROR(positive("block", options.block));
+  EI_RETURN_IF_ERROR(positive("base budget", options.base_budget));
+  if (options.segment % options.block != 0)
+    return make_error(ErrorKind::kUsage, "block must divide segment: %d does not divide %d", options.block,
+                      options.segment);
+  EI_RETURN_IF_ERROR(at_least_zero("threshold", options.threshold));
+  EI_RETURN_IF_ERROR(at_least_zero("e_t", options.e_t));
+  EI_RETURN_IF_ERROR(at_least_zero("delta_t", options.delta_t));
+  EI_RETURN_IF_ERROR(at_least_zero("alpha", options.alpha));
+  EI_RETURN_IF_ERROR(at_least_zero("layer_skip", options.layer_skip));
+  if (options.min_budget < 0 || options.min_budget > options.base_budget)
+    return make_error(ErrorKind::kUsage, "min budget must lie between 0 and the base budget: %d, base budget %d",
+                      options.min_budget, options.base_budget);
+  // The product must stay a number of tokens that fits 32 bits.
+  if (!(options.max_factor >= 1.0) || options.max_factor * options.base_budget > 1e9)
+    return make_error(ErrorKind::kUsage, "max factor must be at least 1 and max factor x base budget at most 1e9: %g",
+                      options.max_factor);
+  return {};
+}
+
+bool is_dense_segment(const PrefillOptions& options, int32_t segment, int64_t prompt_tokens) {
+  if (options.rule == PrefillRule::kDense || segment == 0) return true;
+  const int64_t begin = int64_t{segment} * options.segment;
+  const bool last = begin + options.segment >= prompt_tokens;
+  return begin < options.threshold || (last && options.last_dense);
+}
+
+bool is_dense_layer(const PrefillOptions& options, int32_t layer) {
+  return options.rule == PrefillRule::kDense || layer < options.layer_skip;
+}
+
+bool ranks_on_probabilities(const PrefillOptions& options) {
+  return options.mode == SparseMode::kReleased || options.layer_fusion;
+}
+
+}  // namespace ei::policy

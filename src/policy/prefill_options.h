@@ -1,0 +1,68 @@
+// What a sparse prefill may be told: the parameters of the method, with the names docs and flags use.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "base/result.h"
+#include "plan/block_plan.h"
+
+namespace ei::policy {
+
+enum class PrefillRule : uint8_t {
+  kDense,    // every segment reads everything
+  kEntropy,  // blocks per kv_head and segment follow the entropy of the block scores
+};
+
+enum class SparseMode : uint8_t {
+  kRagged,     // every kv_head reads its own count of blocks, ranked on logits
+  kCollapsed,  // every kv_head reads the largest count of its layer, ranked on logits
+  kReleased,   // as collapsed, ranked on probabilities, which tie at 0 where they underflow
+};
+const char* sparse_mode_name(SparseMode mode);  // "ragged", "collapsed", "released"
+std::optional<SparseMode> sparse_mode_from_name(std::string_view name);
+
+// The temperature of the logits whose entropy is taken. The ranking does not depend on it.
+enum class LogitScale : uint8_t { kNone, kInverseSqrtDim };
+const char* logit_scale_name(LogitScale scale);  // "none", "inverse-sqrt-dim"
+std::optional<LogitScale> logit_scale_from_name(std::string_view name);
+
+// When does a kv_head stop being rigid?
+enum class RigidTest : uint8_t {
+  kCausal,      // at its first segment with E >= e_t: the plan does not depend on how a prompt is cut
+  kWholeTrace,  // at once when any segment pushed together with this one has E >= e_t, later ones included
+};
+
+struct PrefillOptions {
+  PrefillRule rule = PrefillRule::kDense;
+  int32_t segment = 512;       // S, query rows that share one choice
+  int32_t block = 8;           // B, key rows chosen together; divides segment
+  int32_t threshold = 4096;    // T: segments that begin before this position are dense
+  int32_t base_budget = 2048;  // B0, tokens
+  int32_t min_budget = 0;      // lower clamp of a dynamic budget, tokens; 0: base_budget
+  double max_factor = 3.0;     // upper clamp, in base budgets
+  double e_t = 1e-5;           // entropy under which a kv_head counts as rigid
+  double delta_t = 0.4;        // relative growth of the entropy that leaves a budget as it is
+  double alpha = 0.5;          // base budgets added for a growth of delta_t + 1
+  int32_t layer_skip = 1;      // layers below stay dense
+  bool layer_fusion = false;   // blend the block probabilities with those of the layer before
+  LogitScale logit_scale = LogitScale::kNone;
+  bool last_dense = true;  // the last segment of a prompt reads everything
+  SparseMode mode = SparseMode::kRagged;
+  RigidTest rigid_test = RigidTest::kCausal;
+
+  SegmentGrid grid() const { return {segment, block}; }
+};
+
+// One line that names the wrong value and the cure.
+Status validate(const PrefillOptions& options);
+
+// Does this segment of a prompt that ends at position `prompt_tokens` read everything?
+bool is_dense_segment(const PrefillOptions& options, int32_t segment, int64_t prompt_tokens);
+// Does this layer read everything?
+bool is_dense_layer(const PrefillOptions& options, int32_t layer);
+// Do block lists rank on probabilities instead of logits? (Fused probabilities have no logits of their own.)
+bool ranks_on_probabilities(const PrefillOptions& options);
+
+}  // namespace ei::policy
