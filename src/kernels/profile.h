@@ -1,0 +1,98 @@
+// What a sparse prefill and a KV compression measure: contracts and shapes shared by the reference and its fast twins.
+//
+// Sparse prefill, per layer: keys of a block are represented by their componentwise extremes k+ and k-, the queries of
+// a segment by their mid-range qm = (q+ + q-) / 2, all after rotation. Then for every block j before segment s
+//   z[h, s, j] = scale * mean over the group of max(qm . k+, qm . k-)
+//   P = softmax_j(z),   E[h, s] = max(0, -sum_j P ln(P + 1e-9))
+//
+// KV compression, per layer: scores of slots under a window of recorded queries, masked by true positions.
+#pragma once
+
+#include <cstdint>
+
+#include "plan/block_plan.h"
+#include "plan/kv_view.h"
+
+namespace ei::kernels {
+
+// Extremes of whole blocks: element (kv_head, block, d) lies at kv_head * head_stride + block * block_stride + d. With
+// block_stride = kv_heads * head_dim an array grows by appending. Keys of 16 bits have extremes of 16 bits, exactly.
+struct BlockExtremes {
+  void* max_keys = nullptr;
+  void* min_keys = nullptr;
+  DType type = DType::kF32;
+  int64_t head_stride = 0;
+  int64_t block_stride = 0;
+};
+
+// Writes the extremes of blocks [first_block, first_block + num_blocks), whose slots are all in the cache. Slot ==
+// position: the cache is not compacted.
+struct BlockExtremesParams {
+  KvView kv;
+  int32_t block = 0;
+  int64_t first_block = 0;
+  int64_t num_blocks = 0;
+  BlockExtremes out;
+};
+
+// One representative per segment and query head. Row 0 of q begins a segment (or is the first new row of one that an
+// earlier call has begun); every `segment` rows make one, and the last may be short.
+struct QueryMidrangeParams {
+  const float* q = nullptr;  // [tokens, num_heads, head_dim], already rotated
+  int64_t q_stride = 0;      // floats between two tokens
+  int64_t tokens = 0;
+  int64_t first_rows = 0;  // rows that belong to the first segment when it was begun earlier; 0: a whole segment
+  int32_t segment = 0;
+  int32_t num_heads = 0;
+  int32_t head_dim = 0;
+  float* out = nullptr;  // [segments, num_heads, head_dim]
+};
+
+// Row (kv_head, i) belongs to segment first_segment + i and holds its visible blocks, (first_segment + i) * segment /
+// block of them; what lies behind them in the row is neither read nor written.
+struct BlockRows {
+  SegmentGrid grid;
+  int32_t kv_heads = 0;
+  int32_t first_segment = 0;
+  int32_t num_segments = 0;
+  int64_t stride = 0;  // floats between two rows; [kv_heads, num_segments, stride]
+
+  int64_t visible(int32_t i) const { return int64_t{first_segment + i} * grid.blocks_per_segment(); }
+  int64_t offset(int32_t kv_head, int32_t i) const { return (int64_t{kv_head} * num_segments + i) * stride; }
+};
+
+struct BlockScoreParams {
+  BlockRows rows;
+  const float* queries = nullptr;  // [num_segments, num_heads, head_dim], from QueryMidrangeParams
+  int32_t num_heads = 0;
+  int32_t head_dim = 0;
+  BlockExtremes keys;
+  float scale = 1;          // 1, or 1 / sqrt(head_dim)
+  float* scores = nullptr;  // rows
+};
+
+// Softmax, layer fusion and entropy of rows of scores.
+struct BlockEntropyParams {
+  BlockRows rows;
+  const float* scores = nullptr;    // rows
+  const float* previous = nullptr;  // rows; null: no fusion. The fused probabilities of the layer before
+  float previous_share = 0.25f;     // P <- share * previous + (1 - share) * P; the entropy is that of the result
+  float* probabilities = nullptr;   // rows; may be null. May be `previous` or `scores` itself
+  float* entropy = nullptr;         // [kv_heads, num_segments]; a segment that sees no block has 0
+};
+
+// Mean attention of the recorded queries to every slot of the cache: softmax over the slots whose position is not
+// behind the query's, then the mean over the window. A slot that no query sees has 0.
+struct WindowScoreParams {
+  const float* q = nullptr;            // [window, num_heads, head_dim], already rotated
+  int64_t q_stride = 0;                // floats between two queries
+  const int32_t* positions = nullptr;  // [window], where the queries stand in the text
+  int64_t window = 0;
+  int32_t num_heads = 0;  // a multiple of kv.heads.size()
+  float scale = 0;
+  KvView kv;
+  float* scores = nullptr;   // [num_heads, score_stride]: the first kv.heads[h / group].length of each row are written
+  int64_t score_stride = 0;  // at least the longest kv_head
+};
+
+}  // namespace ei::kernels

@@ -1,0 +1,148 @@
+#include "kernels/reference/profile_reference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "base/check.h"
+
+namespace ei::kernels {
+namespace {
+
+float key_element(const KvView& kv, const KvHeadView& head, int64_t slot, int64_t d) {
+  return load_element(head.key_pages[slot / kv.page_slots], kv.key_type, (slot % kv.page_slots) * kv.head_dim + d);
+}
+
+double dot(const float* q, const void* data, DType type, int64_t begin, int64_t head_dim) {
+  double sum = 0;
+  for (int64_t d = 0; d < head_dim; ++d)
+    sum += static_cast<double>(q[d]) * static_cast<double>(load_element(data, type, begin + d));
+  return sum;
+}
+
+// Replaces values by their softmax; an empty row stays empty.
+void softmax(std::vector<double>& values) {
+  if (values.empty()) return;
+  const double max = *std::max_element(values.begin(), values.end());
+  double total = 0;
+  for (double& value : values) total += value = std::exp(value - max);
+  for (double& value : values) value /= total;
+}
+
+// Adds the attention of one query to every slot of its kv_head it may see.
+void add_attention(const WindowScoreParams& params, int64_t query, int64_t q_head, std::vector<double>& sums) {
+  const KvView& kv = params.kv;
+  const int64_t group = params.num_heads / static_cast<int64_t>(kv.heads.size());
+  const KvHeadView& head = kv.heads[static_cast<size_t>(q_head / group)];
+  const float* q = params.q + query * params.q_stride + q_head * kv.head_dim;
+  std::vector<double> weights;
+  for (int64_t slot = 0; slot < head.length && head.position(slot) <= params.positions[query]; ++slot) {
+    const void* page = head.key_pages[slot / kv.page_slots];
+    const int64_t begin = (slot % kv.page_slots) * kv.head_dim;
+    weights.push_back(static_cast<double>(params.scale) * dot(q, page, kv.key_type, begin, kv.head_dim));
+  }
+  softmax(weights);
+  for (size_t slot = 0; slot < weights.size(); ++slot) sums[slot] += weights[slot];
+}
+
+}  // namespace
+
+void reference_block_extremes(const BlockExtremesParams& params) {
+  const KvView& kv = params.kv;
+  for (size_t h = 0; h < kv.heads.size(); ++h) {
+    const KvHeadView& head = kv.heads[h];
+    EI_CHECK_LE((params.first_block + params.num_blocks) * params.block, head.length);
+    for (int64_t block = params.first_block; block < params.first_block + params.num_blocks; ++block) {
+      for (int64_t d = 0; d < kv.head_dim; ++d) {
+        float max = -std::numeric_limits<float>::infinity();
+        float min = std::numeric_limits<float>::infinity();
+        for (int64_t slot = block * params.block; slot < (block + 1) * params.block; ++slot) {
+          max = std::max(max, key_element(kv, head, slot, d));
+          min = std::min(min, key_element(kv, head, slot, d));
+        }
+        const BlockExtremes& out = params.out;
+        const int64_t at = static_cast<int64_t>(h) * out.head_stride + block * out.block_stride + d;
+        store_element(out.max_keys, out.type, at, max);
+        store_element(out.min_keys, out.type, at, min);
+      }
+    }
+  }
+}
+
+void reference_query_midrange(const QueryMidrangeParams& params) {
+  const int64_t width = int64_t{params.num_heads} * params.head_dim;
+  float* out = params.out;
+  int64_t rows = params.first_rows > 0 ? params.first_rows : params.segment;
+  for (int64_t begin = 0; begin < params.tokens; begin += rows, rows = params.segment, out += width) {
+    const int64_t end = std::min(begin + rows, params.tokens);
+    for (int64_t i = 0; i < width; ++i) {
+      float max = params.q[begin * params.q_stride + i];
+      float min = max;
+      for (int64_t token = begin + 1; token < end; ++token) {
+        max = std::max(max, params.q[token * params.q_stride + i]);
+        min = std::min(min, params.q[token * params.q_stride + i]);
+      }
+      out[i] = (max + min) / 2;
+    }
+  }
+}
+
+void reference_block_scores(const BlockScoreParams& params) {
+  const BlockRows& rows = params.rows;
+  const BlockExtremes& keys = params.keys;
+  const int64_t group = params.num_heads / rows.kv_heads;
+  for (int32_t h = 0; h < rows.kv_heads; ++h) {
+    for (int32_t i = 0; i < rows.num_segments; ++i) {
+      const float* q = params.queries + (int64_t{i} * params.num_heads + h * group) * params.head_dim;
+      for (int64_t block = 0; block < rows.visible(i); ++block) {
+        const int64_t begin = h * keys.head_stride + block * keys.block_stride;
+        double sum = 0;
+        for (int64_t g = 0; g < group; ++g) {
+          const float* qm = q + g * params.head_dim;
+          sum += std::max(dot(qm, keys.max_keys, keys.type, begin, params.head_dim),
+                          dot(qm, keys.min_keys, keys.type, begin, params.head_dim));
+        }
+        const double mean = sum / static_cast<double>(group);
+        params.scores[rows.offset(h, i) + block] = static_cast<float>(static_cast<double>(params.scale) * mean);
+      }
+    }
+  }
+}
+
+void reference_block_entropy(const BlockEntropyParams& params) {
+  const BlockRows& rows = params.rows;
+  const float share = params.previous_share;
+  for (int32_t h = 0; h < rows.kv_heads; ++h) {
+    for (int32_t i = 0; i < rows.num_segments; ++i) {
+      const int64_t begin = rows.offset(h, i);
+      std::vector<double> row(params.scores + begin, params.scores + begin + rows.visible(i));
+      softmax(row);
+      double entropy = 0;
+      for (size_t block = 0; block < row.size(); ++block) {
+        const int64_t at = begin + static_cast<int64_t>(block);
+        // Rounded before the entropy is taken: the next layer blends what was stored.
+        float p = static_cast<float>(row[block]);
+        if (params.previous != nullptr) p = share * params.previous[at] + (1 - share) * p;
+        if (params.probabilities != nullptr) params.probabilities[at] = p;
+        entropy -= static_cast<double>(p) * std::log(static_cast<double>(p) + 1e-9);
+      }
+      params.entropy[int64_t{h} * rows.num_segments + i] = static_cast<float>(std::max(entropy, 0.0));
+    }
+  }
+}
+
+void reference_window_scores(const WindowScoreParams& params) {
+  const int64_t group = params.num_heads / static_cast<int64_t>(params.kv.heads.size());
+  for (int64_t q_head = 0; q_head < params.num_heads; ++q_head) {
+    const int64_t length = params.kv.heads[static_cast<size_t>(q_head / group)].length;
+    std::vector<double> sums(static_cast<size_t>(length));
+    for (int64_t query = 0; query < params.window; ++query) add_attention(params, query, q_head, sums);
+    for (int64_t slot = 0; slot < length; ++slot) {
+      const double mean = sums[static_cast<size_t>(slot)] / static_cast<double>(params.window);
+      params.scores[q_head * params.score_stride + slot] = static_cast<float>(mean);
+    }
+  }
+}
+
+}  // namespace ei::kernels

@@ -1,0 +1,14 @@
+// The reference of profile.h: slow, obvious, sums in double. The oracle of every faster twin.
+#pragma once
+
+#include "kernels/profile.h"
+
+namespace ei::kernels {
+
+void reference_block_extremes(const BlockExtremesParams& params);
+void reference_query_midrange(const QueryMidrangeParams& params);
+void reference_block_scores(const BlockScoreParams& params);
+void reference_block_entropy(const BlockEntropyParams& params);
+void reference_window_scores(const WindowScoreParams& params);
+
+}  // namespace ei::kernels
