@@ -62,6 +62,7 @@ Result<Answer> answer(const CommandContext& context, Session& session, const Ans
     progress.update(state.done, state.total, state.elapsed_s);
     if (state.done < state.total) return;
     progress.finish();
+    if (request.stream) context.console.status(request.intro);
     context.interrupts.enter(Interrupts::Phase::kAnswer);
   };
   callbacks.on_text = [&](std::string_view text) {

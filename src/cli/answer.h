@@ -27,7 +27,8 @@ struct AnswerRequest {
   std::span<const int32_t> prompt;  // the whole prompt
   int64_t cached = 0;               // its first tokens that the session already holds
   bool stream = true;               // print the text as it comes
-  GenerateOptions options;
+  std::string intro = {};           // shown in front of it, on stderr
+  GenerateOptions options = {};
 };
 // kInterrupted when Ctrl-C came before the first token; afterwards the report says "interrupted".
 Result<Answer> answer(const CommandContext& context, Session& session, const AnswerRequest& request);

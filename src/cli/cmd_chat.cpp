@@ -106,7 +106,7 @@ Result<int> talk(const CommandContext& context, Conversation& conversation) {
   const Settings& settings = context.settings;
   const bool terminal = ::isatty(STDIN_FILENO) == 1;
   std::optional<std::string> message;
-  if (!settings.prompt.empty() || !settings.file.empty() || (settings.single_turn && !terminal)) {
+  if (settings.prompt || !settings.file.empty() || (settings.single_turn && !terminal)) {
     EI_ASSIGN_OR_RETURN(message, read_prompt(settings));
   }
   if (terminal && !message) context.console.note("/clear forgets the conversation, /exit or Ctrl-D leaves");
@@ -120,11 +120,9 @@ Result<int> talk(const CommandContext& context, Conversation& conversation) {
     if (message->empty()) continue;
     const Result<RunReport> report = conversation.say(*message);
     if (!report.ok() && !(terminal && report.error().kind == ErrorKind::kInterrupted)) return report.error();
-    if (report.ok()) {
-      context.console.print_line(settings.json ? report_json(*report) : "");
-      print_timings(context.console, *report);
-    }
+    if (report.ok()) context.console.print_line(settings.json ? report_json(*report) : "");
     if (context.console.stdout_closed()) return exit_code(ErrorKind::kRuntime);
+    if (report.ok()) print_timings(context.console, *report);
     const bool interrupted = context.interrupts.interrupted();
     if (interrupted && (!terminal || settings.single_turn)) return exit_code(ErrorKind::kInterrupted);
     if (settings.single_turn) return 0;

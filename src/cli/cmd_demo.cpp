@@ -49,21 +49,21 @@ Result<int> command_demo(const CommandContext& context) {
   console.note(console.dim("  " + story.text.substr(0, story.text.find('.', 100) + 1) + " ..."));
   console.note(str_format("Hidden after %.0f %% of it: %s", 100 * story.depth, console.bold(story.fact).c_str()));
   console.note("Question: " + console.bold(story.question));
-  if (!settings.json) console.status("Answer: ");
 
   Settings greedy = settings;
   greedy.temp = 0;
   greedy.predict = kAnswerTokens;
-  EI_ASSIGN_OR_RETURN(
-      const Answer made,
-      answer(context, *session,
-             {.prompt = prompt, .stream = !settings.json, .options = generate_options(greedy, context.interrupts)}));
+  EI_ASSIGN_OR_RETURN(const Answer made, answer(context, *session,
+                                                {.prompt = prompt,
+                                                 .stream = !settings.json,
+                                                 .intro = "Answer: ",
+                                                 .options = generate_options(greedy, context.interrupts)}));
   const bool right = eval::strip(made.report.text) == eval::strip(story.answer);
   context.console.print_line(settings.json ? to_json(settings, story, made.report, right) : "");
+  if (context.console.stdout_closed()) return exit_code(ErrorKind::kRuntime);
   console.note("Expected: " + std::string(eval::strip(story.answer)) +
                (right ? "  ✓ the answer is right" : "  ✗ the answer is wrong"));
   print_timings(console, made.report);
-  if (context.console.stdout_closed()) return exit_code(ErrorKind::kRuntime);
   return context.interrupts.interrupted() ? exit_code(ErrorKind::kInterrupted) : 0;
 }
 

@@ -166,7 +166,7 @@ std::string to_text(const Facts& facts) {
       str_format("%s needed: weights %s, KV cache %s, scratch %s; %s available", size(facts.need.total()).c_str(),
                  size(facts.need.weights).c_str(), size(facts.need.kv).c_str(), size(facts.need.scratch).c_str(),
                  size(available_memory_bytes()).c_str()));
-  row("backend", std::string(facts.backend->name()) + ": " + facts.backend->describe());
+  row("backend", facts.backend->describe());
   row("machine", cpu_name());
   return text;
 }

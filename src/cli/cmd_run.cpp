@@ -91,8 +91,8 @@ Result<int> command_run(const CommandContext& context) {
   made.report.cached_tokens = 0;
   made.report.stats = session->stats();
   context.console.print_line(settings.json ? report_json(made.report) : "");
-  print_timings(context.console, made.report);
   if (context.console.stdout_closed()) return exit_code(ErrorKind::kRuntime);
+  print_timings(context.console, made.report);
   return context.interrupts.interrupted() ? exit_code(ErrorKind::kInterrupted) : 0;
 }
 

@@ -61,8 +61,8 @@ Result<std::string> read_text_file(const std::string& path, const char* what) {
 }
 
 Result<std::string> read_prompt(const Settings& settings) {
-  std::string prompt = settings.prompt;
-  if (prompt.empty()) {
+  std::string prompt = settings.prompt.value_or("");
+  if (!settings.prompt) {
     const bool piped = settings.file.empty() && ::isatty(STDIN_FILENO) == 0;
     if (settings.file.empty() && !piped) return Error{ErrorKind::kUsage, "no prompt: give -p TEXT or -f FILE"};
     EI_ASSIGN_OR_RETURN(prompt, read_text_file(piped ? "-" : settings.file, "prompt file"));

@@ -149,6 +149,14 @@ Binding text(std::string Settings::*field) {
           .show = [=](const Settings& settings) { return settings.*field; }};
 }
 
+Binding text(std::optional<std::string> Settings::*field) {
+  return {.set = [=](Settings& settings, const std::string& value) -> Status {
+            settings.*field = value;
+            return {};
+          },
+          .show = [=](const Settings& settings) { return (settings.*field).value_or(""); }};
+}
+
 Binding toggle(bool Settings::*field) {
   return {.set = [=](Settings& settings, const std::string& value) -> Status {
             EI_ASSIGN_OR_RETURN(settings.*field, parse_switch(value));

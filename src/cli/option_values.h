@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,7 @@ struct Binding {
 Binding whole(int64_t Settings::*field, int64_t low, int64_t high);
 Binding real(double Settings::*field, double low, double high);
 Binding text(std::string Settings::*field);
+Binding text(std::optional<std::string> Settings::*field);  // tells an empty text from none
 Binding toggle(bool Settings::*field);
 Binding choice(std::string Settings::*field, std::vector<std::string> choices);
 Binding whole_list(std::vector<int64_t> Settings::*field, int64_t low, int64_t high);

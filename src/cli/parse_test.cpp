@@ -139,7 +139,7 @@ TEST(Parse, ConflictsOfOneSourceAreRefused) {
 TEST(Parse, AFlagReplacesItsRivalFromTheEnvironment) {
   const Result<Settings> settings = parse("run", {"-f", "b"}, {{"EI_ARG_PROMPT", "a"}});
   ASSERT_TRUE(settings.ok()) << settings.error().message;
-  EXPECT_EQ(settings->prompt, "");
+  EXPECT_FALSE(settings->prompt.has_value());
   EXPECT_EQ(settings->file, "b");
 }
 

@@ -26,7 +26,9 @@ Progress::~Progress() { finish(); }
 void Progress::update(int64_t done, int64_t total, double elapsed_s) {
   const double now = now_s();
   const double interval = console_.stderr_is_terminal() ? kBarInterval_s : kLineInterval_s;
-  if (total <= 0 || now - shown_s_ < interval) return;
+  // A line about the end would only repeat what the timings say.
+  const bool worth_showing = console_.stderr_is_terminal() || done < total;
+  if (total <= 0 || now - shown_s_ < interval || !worth_showing) return;
   shown_s_ = now;
   if (console_.stderr_is_terminal()) {
     draw_bar(done, total, elapsed_s);

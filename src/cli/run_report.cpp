@@ -97,7 +97,7 @@ void print_timings(const Console& console, const RunReport& report) {
                   format_seconds(stats.prompt_s).c_str(), report.prompt_per_second()));
   line(str_format("generated  %lld tokens in %s, %.1f tokens/s", static_cast<long long>(report.generated_tokens),
                   format_seconds(stats.decode_s).c_str(), report.predicted_per_second()));
-  line(str_format("first token after %s", format_seconds(report.ttft_s).c_str()));
+  line(str_format("           first token after %s", format_seconds(report.ttft_s).c_str()));
   line(str_format("attention  density %.3f, %s of the prompt time", stats.density(),
                   format_seconds(stats.attention_s).c_str()));
   line(str_format("KV cache   %lld of %lld tokens kept, %s of %s", static_cast<long long>(report.kv_tokens_kept),

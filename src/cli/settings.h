@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,7 @@ struct Settings {
   std::string method = "full";
 
   // The prompt.
-  std::string prompt;
+  std::optional<std::string> prompt;
   std::string file;
   std::string system_prompt;
   bool raw = false;

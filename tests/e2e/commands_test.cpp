@@ -1,0 +1,263 @@
+// What the commands promise to users and scripts: streams, JSON names, precedence, help, repeatable answers.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "process.h"
+
+namespace ei::e2e {
+namespace {
+
+using nlohmann::json;
+
+const char* const kQuestion = "The pass key is 48213. Remember it.\n\nWhat is the pass key?";
+
+json parse(const std::string& text) {
+  json value = json::parse(text, nullptr, false);
+  EXPECT_FALSE(value.is_discarded()) << text;
+  return value;
+}
+
+json run_json(std::vector<std::string> more, std::vector<std::pair<std::string, std::string>> variables = {}) {
+  std::vector<std::string> arguments = {"run", "-p", kQuestion, "-n", "8", "--temp", "0", "--json"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  const Outcome outcome = run(Invocation{.arguments = arguments, .variables = std::move(variables)});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  return parse(outcome.out);
+}
+
+TEST(Run, PrintsTheAnswerOnStdoutAndTheTimingsOnStderr) {
+  const Outcome outcome = run({"run", "-m", model(), "-p", kQuestion, "-n", "8", "--temp", "0"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "48213\n");
+  for (const char* word :
+       {"prompt", "generated", "first token", "density", "tokens kept", "KV cache", "memory", "peak"}) {
+    EXPECT_NE(outcome.err.find(word), std::string::npos) << word << "\n" << outcome.err;
+  }
+  EXPECT_EQ(outcome.err.find('\033'), std::string::npos) << "colour without a terminal";
+}
+
+TEST(Run, JsonHasEveryName) {
+  const json object = run_json({"-s", "7"});
+  EXPECT_EQ(object.at("text"), "48213");
+  EXPECT_EQ(object.at("finish_reason"), "stop");
+  EXPECT_EQ(object.at("backend"), "cpu");
+  EXPECT_EQ(object.at("method"), "full");
+  EXPECT_EQ(object.at("seed"), 7);
+  EXPECT_TRUE(object.at("model").is_string());
+  const std::vector<std::pair<const char*, std::vector<const char*>>> groups = {
+      {"tokens", {"prompt", "generated", "cached"}},
+      {"timings", {"load_ms", "prompt_ms", "ttft_ms", "predicted_ms", "prompt_per_second", "predicted_per_second"}},
+      {"prefill", {"density", "pairs", "pairs_dense", "profile_ms", "plan_ms", "attention_ms"}},
+      {"kv", {"bytes", "bytes_full", "tokens_kept", "tokens_total", "compressions", "evicted"}},
+      {"memory", {"peak_rss_bytes", "device_bytes"}}};
+  for (const auto& [group, names] : groups) {
+    for (const char* name : names) EXPECT_TRUE(object.at(group).at(name).is_number()) << group << "." << name;
+  }
+  EXPECT_EQ(object["prefill"]["density"], 1.0);
+  EXPECT_EQ(object["kv"]["tokens_kept"], object["kv"]["tokens_total"]);
+  EXPECT_EQ(object["tokens"]["generated"], 5);
+}
+
+TEST(Run, TheSameSeedGivesTheSameText) {
+  const std::vector<std::string> arguments = {"run", "-p", "Once upon a time", "--raw", "-n", "24", "--temp", "1.5",
+                                              "-s",  "42"};
+  const Outcome first = run(arguments);
+  EXPECT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(first.out, run(arguments).out);
+}
+
+TEST(Run, NothingThatOnlyDividesTheWorkChangesTheText) {
+  const std::string text = run_json({"-t", "1"})["text"];
+  EXPECT_EQ(text, run_json({"-t", "2"})["text"]);
+  EXPECT_EQ(text, run_json({"-b", "7"})["text"]);
+}
+
+TEST(Run, StopsAtTheLengthAskedFor) {
+  const json object = run_json({"-n", "3", "--ignore-eos"});
+  EXPECT_EQ(object["finish_reason"], "length");
+  EXPECT_EQ(object["tokens"]["generated"], 3);
+  EXPECT_EQ(run_json({"-n", "0"})["tokens"]["generated"], 0);
+}
+
+TEST(Run, StopsWhenTheContextIsFull) {
+  const int64_t prompt = run_json({"-n", "0"})["tokens"]["prompt"];
+  const json object = run_json({"-n", "-1", "--ignore-eos", "-c", std::to_string(prompt + 4)});
+  EXPECT_EQ(object["finish_reason"], "length");
+  EXPECT_LE(object["kv"]["tokens_total"], prompt + 4);
+}
+
+TEST(Run, FollowsAGrammarAndASchema) {
+  const Outcome grammar = run({"run", "-p", "Say something.", "--grammar", "root ::= \"yes\" | \"no\"", "-n", "8"});
+  EXPECT_TRUE(grammar.out == "yes\n" || grammar.out == "no\n") << grammar.out << grammar.err;
+  const Outcome schema = run({"run", "-p", "Say something.", "-j", R"({"enum": ["left", "right"]})", "-n", "16"});
+  EXPECT_TRUE(schema.out == "\"left\"\n" || schema.out == "\"right\"\n") << schema.out << schema.err;
+}
+
+TEST(Run, ReadsThePromptFromAFileAndFromStdin) {
+  const std::string path = write_file("question.txt", std::string(kQuestion) + "\n");
+  const std::string expected = "48213\n";
+  EXPECT_EQ(run({"run", "-f", path, "-n", "8", "--temp", "0"}).out, expected);
+  const Invocation piped{.arguments = {"run", "-f", "-", "-n", "8", "--temp", "0"}, .input = kQuestion};
+  EXPECT_EQ(run(piped).out, expected);
+  const Invocation bare{.arguments = {"run", "-n", "8", "--temp", "0"}, .input = kQuestion};
+  EXPECT_EQ(run(bare).out, expected);
+}
+
+TEST(Run, WritesTheLogitsOfEveryPosition) {
+  const std::string path = write_file("logits.bin", "");
+  const json object = run_json({"--logits-out", path});
+  const int64_t prompt = object["tokens"]["prompt"];
+  const int64_t vocab = parse(run({"info", "--json"}).out)["config"]["vocab"];
+  EXPECT_EQ(static_cast<int64_t>(std::filesystem::file_size(path)), prompt * vocab * 4);
+  EXPECT_EQ(object["text"], "48213");
+  std::FILE* file = std::fopen(path.c_str(), "rb");
+  std::vector<float> logits(static_cast<size_t>(vocab));
+  EXPECT_EQ(std::fread(logits.data(), 4, logits.size(), file), logits.size());
+  std::fclose(file);
+  for (const float logit : logits) ASSERT_TRUE(std::isfinite(logit));
+}
+
+TEST(Settings, FlagBeatsEnvironmentBeatsConfig) {
+  const std::string config = write_file("settings.conf", "seed = 1\npredict = 1\n");
+  EXPECT_EQ(run_json({"--config", config})["seed"], 1);
+  EXPECT_EQ(run_json({"--config", config}, {{"EI_ARG_SEED", "2"}})["seed"], 2);
+  EXPECT_EQ(run_json({"--config", config, "-s", "3"}, {{"EI_ARG_SEED", "2"}})["seed"], 3);
+  EXPECT_EQ(run_json({}, {{"EI_ARG_CONFIG", config}})["seed"], 1);
+}
+
+TEST(Settings, TheLogFileGetsWhatStderrGets) {
+  const std::string path = write_file("run.log", "");
+  EXPECT_EQ(run({"run", "-p", "x", "-n", "1", "--log-file", path}).code, 0);
+  EXPECT_GT(std::filesystem::file_size(path), 100u);
+}
+
+TEST(Settings, ColourCanBeForced) {
+  const Outcome outcome = run({"run", "-p", "x", "-n", "1", "--color", "on"});
+  EXPECT_NE(outcome.err.find('\033'), std::string::npos);
+  EXPECT_EQ(outcome.out.find('\033'), std::string::npos);
+}
+
+TEST(Help, IsThereForEveryCommand) {
+  EXPECT_EQ(run({"-h"}).code, 0);
+  EXPECT_TRUE(run({"--version"}).out.starts_with("entropyinfer "));
+  EXPECT_NE(run({"--list-devices"}).out.find("cpu"), std::string::npos);
+  for (const char* command : {"run", "chat", "info", "tokenize", "bench", "perplexity", "demo"}) {
+    for (const char* flag : {"-h", "--help"}) {
+      const Outcome outcome = run({command, flag});
+      EXPECT_EQ(outcome.code, 0);
+      EXPECT_NE(outcome.out.find(std::string("usage: entropyinfer ") + command), std::string::npos);
+      EXPECT_EQ(outcome.err, "");
+    }
+  }
+}
+
+TEST(Chat, KeepsEarlierTurnsInTheCache) {
+  const Outcome outcome = run(Invocation{.arguments = {"chat", "--json", "--temp", "0", "-n", "8"},
+                                         .input = "The pass key is 48213. Remember it. What is the pass key?\n"
+                                                  "And what is \\\nthe pass key?\n/clear\nhello\n/exit\nnever read\n"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  std::vector<json> turns;
+  size_t begin = 0;
+  for (size_t end; (end = outcome.out.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    turns.push_back(parse(outcome.out.substr(begin, end - begin)));
+  }
+  ASSERT_EQ(turns.size(), 3u) << outcome.out;
+  EXPECT_EQ(turns[0]["tokens"]["cached"], 0);
+  EXPECT_GE(turns[1]["tokens"]["cached"], turns[0]["tokens"]["prompt"]);
+  EXPECT_LT(turns[2]["tokens"]["prompt"], turns[1]["tokens"]["prompt"]);
+}
+
+TEST(Chat, AnswersASingleTurn) {
+  const Outcome outcome = run(Invocation{.arguments = {"chat", "-st", "--temp", "0", "-n", "8"}, .input = kQuestion});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "48213\n");
+}
+
+TEST(Info, SaysWhatAContextCosts) {
+  const json small = parse(run({"info", "--json", "-c", "1000", "-ctk", "f16", "-ctv", "f16"}).out);
+  const json wide = parse(run({"info", "--json", "-c", "1000", "-ctk", "f32", "-ctv", "f32"}).out);
+  EXPECT_EQ(small["arch"], "llama");
+  EXPECT_EQ(small["layers"].size(), small["config"]["layers"].get<size_t>());
+  // 8 layers x 2 kv_heads x 64 x (key and value) x 2 bytes
+  EXPECT_EQ(small["kv"]["bytes_per_token"], 8 * 2 * 64 * 2 * 2);
+  EXPECT_EQ(small["kv"]["bytes"], 1000 * 8 * 2 * 64 * 2 * 2);
+  EXPECT_EQ(wide["kv"]["bytes"], 2 * small["kv"]["bytes"].get<int64_t>());
+  EXPECT_GT(small["memory"]["total_bytes"], small["kv"]["bytes"]);
+  EXPECT_TRUE(small["backend"]["describe"].is_string());
+  const Outcome text = run({"info"});
+  EXPECT_NE(text.out.find("KV cache"), std::string::npos);
+  EXPECT_EQ(text.err, "");
+}
+
+TEST(Tokenize, PrintsIdsPiecesAndJson) {
+  const json object = parse(run({"tokenize", "-p", "hello there", "--json"}).out);
+  EXPECT_EQ(object["count"], object["tokens"].size());
+  EXPECT_EQ(parse(run({"tokenize", "-p", "hello there", "--ids"}).out), object["tokens"]);
+  const Invocation piped{.arguments = {"tokenize", "--ids"}, .input = "hello there"};
+  EXPECT_EQ(parse(run(piped).out), object["tokens"]);
+}
+
+TEST(Tokenize, ReadsSpecialTokensOnlyWhenAsked) {
+  const json plain = parse(run({"tokenize", "-p", "<|im_end|>", "--no-bos", "--ids"}).out);
+  const json special = parse(run({"tokenize", "-p", "<|im_end|>", "--no-bos", "--parse-special", "--ids"}).out);
+  EXPECT_GT(plain.size(), 1u);
+  EXPECT_EQ(special.size(), 1u);
+}
+
+TEST(Bench, RowsCarryLlamaBenchNames) {
+  const Outcome outcome = run({"bench", "-p", "16,32", "-n", "2", "-d", "0,8", "-r", "2", "-o", "json", "--no-warmup"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const json rows = parse(outcome.out);
+  ASSERT_EQ(rows.size(), 6u);
+  for (const char* name :
+       {"n_prompt", "n_gen", "n_depth", "n_threads", "avg_ns", "stddev_ns", "avg_ts", "stddev_ts", "samples_ns",
+        "method", "backend", "density", "kv_bytes", "peak_rss_bytes", "build_commit", "cpu_info", "gpu_info"}) {
+    for (const json& row : rows) EXPECT_TRUE(row.contains(name)) << name;
+  }
+  EXPECT_EQ(rows[1]["n_prompt"], 32);
+  EXPECT_EQ(rows[2]["n_gen"], 2);
+  EXPECT_EQ(rows[3]["n_depth"], 8);
+  EXPECT_EQ(rows[0]["samples_ns"].size(), 2u);
+  const Outcome lines = run({"bench", "-p", "8", "-n", "0", "-r", "1", "-o", "jsonl"});
+  EXPECT_EQ(parse(lines.out)["n_prompt"], 8);
+  EXPECT_NE(run({"bench", "-p", "8", "-n", "0", "-r", "1"}).out.find("pp8"), std::string::npos);
+  EXPECT_TRUE(run({"bench", "-p", "8", "-n", "0", "-r", "1", "-o", "csv"}).out.starts_with("build_commit,"));
+}
+
+TEST(Perplexity, IsThatOfGuessingOnNoiseAndZeroDivergenceFromItself) {
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += "The miller went down to the river and counted the boats. ";
+  const std::string path = write_file("prose.txt", text);
+  const Outcome plain = run({"perplexity", "-f", path, "-c", "64", "--chunks", "2", "--json"});
+  ASSERT_EQ(plain.code, 0) << plain.err;
+  const json scores = parse(plain.out);
+  EXPECT_EQ(scores["chunks"], 2);
+  EXPECT_EQ(scores["tokens"], 2 * 31);
+  EXPECT_GT(scores["ppl"], 1.0);
+  EXPECT_LT(scores["ppl"], 4096.0);
+  const json same = parse(
+      run({"perplexity", "-f", path, "-c", "64", "--chunks", "1", "--kl-divergence", "--vs", "b=7", "--json"}).out);
+  EXPECT_LT(same["mean_kld"], 1e-3);
+  const json other = parse(run({"perplexity", "-f", path, "-c", "64", "--chunks", "1", "-ctk", "f32", "-ctv", "f32",
+                                "--kl-divergence", "--vs", "ctk=bf16,ctv=bf16", "--json"})
+                               .out);
+  EXPECT_GT(other["mean_kld"], 0.0);
+  EXPECT_LT(other["mean_kld"], 0.01);
+  EXPECT_GE(other["same_top"], 0.9);
+}
+
+TEST(Demo, FindsTheFact) {
+  const Outcome outcome = run({"demo", "--tokens", "2048", "--seed", "3", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const json object = parse(outcome.out);
+  EXPECT_TRUE(object["demo"]["right"].get<bool>()) << outcome.out;
+  EXPECT_NE(outcome.err.find("Question:"), std::string::npos);
+  EXPECT_NE(outcome.err.find("✓"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ei::e2e

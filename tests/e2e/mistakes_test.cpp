@@ -1,0 +1,119 @@
+// What a user can get wrong: one clear line on stderr, nothing on stdout, the right exit code, never a signal.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "process.h"
+
+namespace ei::e2e {
+namespace {
+
+using Words = std::vector<std::string>;
+
+void expect_line(const Outcome& outcome, int code, const std::string& message) {
+  EXPECT_EQ(outcome.signal, 0);
+  EXPECT_EQ(outcome.code, code) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_TRUE(outcome.err.starts_with("entropyinfer: ")) << outcome.err;
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  EXPECT_NE(outcome.err.find(message), std::string::npos) << outcome.err;
+}
+
+struct Mistake {
+  Words arguments;
+  int code;
+  std::string message;
+};
+
+TEST(Mistakes, OfUsageAreOneLineAndExitTwo) {
+  const std::vector<Mistake> mistakes = {
+      {{}, 2, "no command given"},
+      {{"fly"}, 2, "unknown command 'fly'"},
+      {{"run", "--bogus"}, 2, "run does not know --bogus"},
+      {{"run", "-p", "x", "-n"}, 2, "-n needs a value"},
+      {{"run", "-p", "x", "-n", "many"}, 2, "'many' is not a whole number"},
+      {{"run", "-p", "x", "-n", "-7"}, 2, "'-7' is out of range"},
+      {{"run", "-p", "x", "-c", "-1"}, 2, "'-1' is out of range"},
+      {{"run", "-p", "x", "-t", "1e3"}, 2, "'1e3' is not a whole number"},
+      {{"run", "-p", "x", "--temp", "nan"}, 2, "'nan' is not a finite number"},
+      {{"run", "-p", "x", "--top-p", "2"}, 2, "'2' is out of range: from 0 to 1"},
+      {{"run", "-p", "x", "-ctk", "q1"}, 2, "'q1' is none of f32, f16, bf16"},
+      {{"run", "-p", "x", "--method", "magic"}, 2, "'magic' is none of full"},
+      {{"run", "-p", "x", "-f", "y"}, 2, "--prompt and --file exclude each other"},
+      {{"run", "-p", "x", "--grammar", "root ::= \"a\"", "-j", "{}"}, 2, "exclude each other"},
+      {{"run", "-p", ""}, 2, "the prompt is empty"},
+      {{"run"}, 2, "the prompt is empty"},
+      {{"run", "-f", "no/such/file.txt"}, 2, "cannot open prompt file no/such/file.txt"},
+      {{"run", "-f", "/"}, 2, "is a directory"},
+      {{"run", "-p", "bad \xff byte"}, 2, "not valid UTF-8 (byte 4)"},
+      {{"run", "-p", "x", "-sys", "\xc3"}, 2, "the system prompt is not valid UTF-8"},
+      {{"run", "-p", "a prompt of several tokens", "-c", "4"}, 2, "prompt is longer than the context"},
+      {{"run", "-p", "x", "--grammar", "nonsense"}, 2, "grammar"},
+      {{"run", "-p", "x", "-j", "{"}, 2, "JSON schema"},
+      {{"run", "-p", "x", "--chat-template", "{% if %}"}, 2, "template"},
+      {{"run", "-p", "x", "--config", "no/such.conf"}, 2, "cannot open config file"},
+      {{"run", "-p", "x", "--log-file", "no/such/folder/log"}, 2, "cannot open log file"},
+      {{"bench", "-p", "5-1"}, 2, "ends before it begins"},
+      {{"bench", "-p", "0", "-n", "0"}, 2, "nothing to measure"},
+      {{"bench", "-r", "0"}, 2, "'0' is out of range"},
+      {{"bench", "-o", "xml"}, 2, "'xml' is none of md, csv, json, jsonl"},
+      {{"perplexity"}, 2, "no text to score"},
+      {{"perplexity", "-f", model(), "--kl-divergence"}, 2, "go together"},
+      {{"tokenize", "-p", "x", "--ids", "--json"}, 2, "--ids and --json exclude each other"},
+      {{"demo", "--tokens", "3"}, 2, "'3' is out of range"},
+  };
+  for (const Mistake& mistake : mistakes) {
+    SCOPED_TRACE(testing::PrintToString(mistake.arguments));
+    expect_line(run(mistake.arguments), mistake.code, mistake.message);
+  }
+}
+
+TEST(Mistakes, OfModelsExitThree) {
+  const std::string empty = write_file("empty.gguf", "");
+  const std::string words = write_file("words.gguf", "these are not the bytes of a model");
+  const std::string cut = write_file("cut.gguf", std::string("GGUF\x03\0\0\0", 8));
+  for (const std::string& path : {std::string("no/such/model.gguf"), std::string("/"), empty, words, cut}) {
+    for (const char* command : {"run", "info", "tokenize", "chat", "bench", "demo"}) {
+      SCOPED_TRACE(std::string(command) + " " + path);
+      Words arguments = {command, "-m", path};
+      if (command == std::string("run") || command == std::string("tokenize"))
+        arguments.insert(arguments.end(), {"-p", "x"});
+      const Outcome outcome = run(arguments);
+      if (command != std::string("bench")) {
+        expect_line(outcome, 3, path);
+      } else {
+        EXPECT_EQ(outcome.code, 3) << outcome.err;
+      }
+    }
+  }
+}
+
+TEST(Mistakes, UnreadableFilesAreNamed) {
+  const std::string path = write_file("locked.gguf", "GGUF");
+  ::chmod(path.c_str(), 0);
+  const Outcome as_model = run(Invocation{.arguments = {"run", "-m", path, "-p", "x"}, .as_nobody = true});
+  const Outcome as_prompt = run(Invocation{.arguments = {"run", "-f", path}, .as_nobody = true});
+  ::chmod(path.c_str(), 0600);
+  if (as_model.code == 127) GTEST_SKIP() << "another user may not run the program where it lies";
+  expect_line(as_model, 3, path);
+  expect_line(as_prompt, 2, path + ": Permission denied");
+}
+
+TEST(Mistakes, AContextBeyondMemoryExitsFourAndSaysHowMuchItNeeds) {
+  const Outcome outcome = run({"run", "-m", model(), "-p", "x", "-c", "2000000000", "-n", "1900000000"});
+  expect_line(outcome, 4, "TiB more, but only");
+}
+
+TEST(Mistakes, AnUnknownDeviceExitsFive) {
+  expect_line(run({"run", "-m", model(), "-p", "x", "-dev", "tpu"}), 5, "'tpu'");
+}
+
+TEST(Mistakes, BadBytesInAPromptFileAreNamed) {
+  const std::string path = write_file("bad.txt", "fine so far \xf0\x28");
+  expect_line(run({"run", "-f", path}), 2, "bad.txt is not valid UTF-8 (byte 12)");
+}
+
+}  // namespace
+}  // namespace ei::e2e

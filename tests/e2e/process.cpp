@@ -1,0 +1,144 @@
+#include "process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/check.h"
+#include "base/clock.h"
+
+namespace ei::e2e {
+
+namespace {
+constexpr double kLimit_s = 120;
+constexpr unsigned kNobody = 65534;
+
+// stdin from a file, so that a long input cannot block while the output fills its pipe.
+int input_descriptor(const std::string& input) {
+  std::FILE* file = std::tmpfile();
+  EI_CHECK(file != nullptr);
+  std::fwrite(input.data(), 1, input.size(), file);
+  std::fflush(file);
+  std::rewind(file);
+  const int descriptor = ::dup(::fileno(file));
+  std::fclose(file);
+  ::lseek(descriptor, 0, SEEK_SET);
+  return descriptor;
+}
+
+[[noreturn]] void become(const Invocation& invocation, int in, int out, int err) {
+  ::dup2(in, STDIN_FILENO);
+  ::dup2(out, STDOUT_FILENO);
+  ::dup2(err, STDERR_FILENO);
+  for (const auto& [name, value] : invocation.variables) ::setenv(name.c_str(), value.c_str(), 1);
+  if (invocation.as_nobody && ::geteuid() == 0 && (::setgid(kNobody) != 0 || ::setuid(kNobody) != 0)) ::_exit(126);
+  std::vector<char*> words = {const_cast<char*>(EI_PROGRAM)};
+  for (const std::string& word : invocation.arguments) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  ::execv(EI_PROGRAM, words.data());
+  ::_exit(127);
+}
+}  // namespace
+
+Process::Process(const Invocation& invocation) : start_s_(now_s()) {
+  int out[2];
+  int err[2];
+  EI_CHECK(::pipe2(out, O_CLOEXEC) == 0 && ::pipe2(err, O_CLOEXEC) == 0);
+  const int in = input_descriptor(invocation.input);
+  pid_ = ::fork();
+  EI_CHECK(pid_ >= 0);
+  if (pid_ == 0) become(invocation, in, out[1], err[1]);
+  ::close(in);
+  ::close(out[1]);
+  ::close(err[1]);
+  out_ = out[0];
+  err_ = err[0];
+}
+
+Process::~Process() {
+  if (pid_ > 0) {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  if (out_ >= 0) ::close(out_);
+  if (err_ >= 0) ::close(err_);
+}
+
+bool Process::pump(double timeout_s) {
+  pollfd waiting[2] = {{out_, POLLIN, 0}, {err_, POLLIN, 0}};  // a closed one has a descriptor of -1: ignored
+  if (out_ < 0 && err_ < 0) return false;
+  if (::poll(waiting, 2, static_cast<int>(timeout_s * 1000)) <= 0) return true;
+  const auto take = [](const pollfd& state, int& descriptor, std::string& into) {
+    if (state.revents == 0 || descriptor < 0) return;
+    char buffer[4096];
+    const ssize_t count = ::read(descriptor, buffer, sizeof buffer);
+    if (count > 0) {
+      into.append(buffer, static_cast<size_t>(count));
+      return;
+    }
+    ::close(descriptor);
+    descriptor = -1;
+  };
+  take(waiting[0], out_, outcome_.out);
+  take(waiting[1], err_, outcome_.err);
+  return out_ >= 0 || err_ >= 0;
+}
+
+bool Process::wait_for(const std::string& text, const std::string& where) {
+  const double limit = now_s() + kLimit_s;
+  while (where.find(text) == std::string::npos) {
+    if (now_s() > limit || !pump(0.1)) return where.find(text) != std::string::npos;
+  }
+  return true;
+}
+
+bool Process::wait_for_out(const std::string& text) { return wait_for(text, outcome_.out); }
+bool Process::wait_for_err(const std::string& text) { return wait_for(text, outcome_.err); }
+void Process::send(int signal_number) const { ::kill(pid_, signal_number); }
+
+void Process::close_stdout() {
+  ::close(out_);
+  out_ = -1;
+}
+
+Outcome Process::finish() {
+  const double limit = now_s() + kLimit_s;
+  while (pump(0.1)) {
+    if (now_s() > limit) ::kill(pid_, SIGKILL);
+  }
+  int status = 0;
+  while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
+  pid_ = -1;
+  outcome_.seconds = now_s() - start_s_;
+  if (WIFEXITED(status)) outcome_.code = WEXITSTATUS(status);
+  if (WIFSIGNALED(status)) outcome_.signal = WTERMSIG(status);
+  return outcome_;
+}
+
+Outcome run(const Invocation& invocation) { return Process(invocation).finish(); }
+Outcome run(std::vector<std::string> arguments) { return run(Invocation{.arguments = std::move(arguments)}); }
+
+std::string model() { return std::string(EI_SOURCE_DIR) + "/assets/needle-14m-128k-q8_0.gguf"; }
+
+std::string write_file(const std::string& name, const std::string& text) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("entropyinfer_e2e_" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  const std::string path = folder / name;
+  std::FILE* file = std::fopen(path.c_str(), "wb");
+  EI_CHECK(file != nullptr);
+  std::fwrite(text.data(), 1, text.size(), file);
+  std::fclose(file);
+  return path;
+}
+
+}  // namespace ei::e2e

@@ -1,0 +1,60 @@
+// Runs the program the way a user does and keeps what it printed.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ei::e2e {
+
+struct Outcome {
+  int code = -1;    // exit code; -1 when a signal ended it
+  int signal = 0;   // the signal, else 0
+  std::string out;  // stdout
+  std::string err;  // stderr
+  double seconds = 0;
+};
+
+struct Invocation {
+  std::vector<std::string> arguments;
+  std::string input = {};                                           // stdin
+  std::vector<std::pair<std::string, std::string>> variables = {};  // EI_ARG_* and the like
+  bool as_nobody = false;                                           // drop root first, where the test has it
+};
+
+// A running program: stdin is closed behind its input, stdout and stderr are pipes.
+class Process {
+ public:
+  explicit Process(const Invocation& invocation);
+  ~Process();  // kills what still runs
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  // Reads on until stdout (or stderr) holds `text`; false when the program ends or the time is up first.
+  bool wait_for_out(const std::string& text);
+  bool wait_for_err(const std::string& text);
+  void send(int signal_number) const;
+  void close_stdout();
+  // Reads everything and waits for the end.
+  Outcome finish();
+
+ private:
+  bool pump(double timeout_s);  // false at the end of both pipes
+  bool wait_for(const std::string& text, const std::string& where);
+
+  pid_t pid_ = -1;
+  int out_ = -1;
+  int err_ = -1;
+  double start_s_ = 0;
+  Outcome outcome_;
+};
+
+Outcome run(const Invocation& invocation);
+Outcome run(std::vector<std::string> arguments);
+
+std::string model();                                                       // the model that ships with the program
+std::string write_file(const std::string& name, const std::string& text);  // in a folder of this test run; its path
+
+}  // namespace ei::e2e
