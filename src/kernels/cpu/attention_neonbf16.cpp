@@ -8,7 +8,7 @@
 #include "kernels/cpu/flash_variant.h"
 #include "kernels/cpu/neon.h"
 #include "kernels/cpu/neon_bfmmla.h"
-#include "kernels/cpu/neon_decode.h"
+#include "kernels/cpu/neonbf16_decode.h"
 #include "kernels/cpu/variants.h"
 
 namespace ei::kernels {
@@ -245,7 +245,7 @@ bool accepts(DType key_type, DType value_type) { return key_type == DType::kBF16
 }  // namespace
 
 const AttentionVariant& neonbf16_attention() {
-  using Flash = FlashVariant<NeonBf16Prefill, NeonDecode>;
+  using Flash = FlashVariant<NeonBf16Prefill, NeonBf16Decode>;
   static constexpr AttentionVariant kVariant{.name = "neonbf16",
                                              .usable = usable,
                                              .accepts = accepts,

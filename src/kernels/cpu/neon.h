@@ -40,6 +40,29 @@ inline float32x4_t exp2_neon(float32x4_t x) {
   return vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(p), exponent));
 }
 
+// s = 2^(s - max) over `count` scores; returns their sum. Four vectors go through together to hide their latency.
+template <int kDegree>
+inline float exp_sum_neon(float* s, int count, float max) {
+  const float32x4_t highest = vdupq_n_f32(max);
+  float32x4_t sum[4];
+  for (auto& lanes : sum) lanes = vdupq_n_f32(0);
+  int i = 0;
+  for (; i + 16 <= count; i += 16) {
+    float32x4_t p[4];
+    for (int j = 0; j < 4; ++j) p[j] = exp2_neon<kDegree>(vsubq_f32(vld1q_f32(s + i + 4 * j), highest));
+    for (int j = 0; j < 4; ++j) {
+      vst1q_f32(s + i + 4 * j, p[j]);
+      sum[j] = vaddq_f32(sum[j], p[j]);
+    }
+  }
+  float total = vaddvq_f32(vaddq_f32(vaddq_f32(sum[0], sum[1]), vaddq_f32(sum[2], sum[3])));
+  for (; i < count; ++i) {
+    s[i] = vgetq_lane_f32(exp2_neon<kDegree>(vdupq_n_f32(s[i] - max)), 0);
+    total += s[i];
+  }
+  return total;
+}
+
 // Eight consecutive elements of a K or V row.
 template <DType kType>
 inline float32x4x2_t load8(const void* row, int64_t index) {

@@ -43,31 +43,19 @@ struct NeonDecode {
   static float max(const float* s, int count) {
     float highest = s[0];
     int i = 0;
-    if (count >= 4) {
-      float32x4_t lanes = vld1q_f32(s);
-      for (i = 4; i + 4 <= count; i += 4) lanes = vmaxq_f32(lanes, vld1q_f32(s + i));
-      highest = vmaxvq_f32(lanes);
+    if (count >= 16) {
+      float32x4_t lanes[4];
+      for (int j = 0; j < 4; ++j) lanes[j] = vld1q_f32(s + 4 * j);
+      for (i = 16; i + 16 <= count; i += 16) {
+        for (int j = 0; j < 4; ++j) lanes[j] = vmaxq_f32(lanes[j], vld1q_f32(s + i + 4 * j));
+      }
+      highest = vmaxvq_f32(vmaxq_f32(vmaxq_f32(lanes[0], lanes[1]), vmaxq_f32(lanes[2], lanes[3])));
     }
     for (; i < count; ++i) highest = std::max(highest, s[i]);
     return highest;
   }
 
-  static float exp_sum(float* s, int count, float max) {
-    const float32x4_t highest = vdupq_n_f32(max);
-    float32x4_t sum = vdupq_n_f32(0);
-    int i = 0;
-    for (; i + 4 <= count; i += 4) {
-      const float32x4_t p = exp2_neon<6>(vsubq_f32(vld1q_f32(s + i), highest));
-      vst1q_f32(s + i, p);
-      sum = vaddq_f32(sum, p);
-    }
-    float total = vaddvq_f32(sum);
-    for (; i < count; ++i) {
-      s[i] = vgetq_lane_f32(exp2_neon<6>(vdupq_n_f32(s[i] - max)), 0);
-      total += s[i];
-    }
-    return total;
-  }
+  static float exp_sum(float* s, int count, float max) { return exp_sum_neon<6>(s, count, max); }
 
   static void accumulate(const float* p, int p_stride, int rows, const void* values, int count, DType type, int dim,
                          float* out) {
