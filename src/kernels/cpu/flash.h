@@ -79,9 +79,9 @@ class Carver {
   explicit Carver(void* base) : base_(static_cast<std::byte*>(base)) {}
   template <typename T>
   T* take(int64_t count) {
-    T* array = reinterpret_cast<T*>(base_ + used_);
+    T* array = base_ != nullptr ? reinterpret_cast<T*>(base_ + used_) : nullptr;
     used_ += static_cast<size_t>(round_up(count * static_cast<int64_t>(sizeof(T)), 64));
-    return base_ != nullptr ? array : nullptr;
+    return array;
   }
   size_t used() const { return used_; }
 

@@ -36,8 +36,8 @@ inline float32x4_t exp2_neon(float32x4_t x) {
     p = vfmaq_f32(vdupq_n_f32(0.693147214968f), r, p);
   }
   p = vfmaq_f32(vdupq_n_f32(1.0f), r, p);
-  const int32x4_t exponent = vshlq_n_s32(vreinterpretq_s32_f32(shifted), 23);
-  return vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(p), exponent));
+  const uint32x4_t exponent = vshlq_n_u32(vreinterpretq_u32_f32(shifted), 23);
+  return vreinterpretq_f32_u32(vaddq_u32(vreinterpretq_u32_f32(p), exponent));
 }
 
 // s = 2^(s - max) over `count` scores; returns their sum. Four vectors go through together to hide their latency.
