@@ -132,6 +132,7 @@ std::vector<std::string> layer_lines(const model::Config& config) {
     first = last + 1;
   }
   std::vector<std::string> lines;
+  lines.reserve(layers_by_facts.size());
   for (const auto& [kind, layers] : layers_by_facts) lines.push_back(layers + ": " + kind);
   return lines;
 }

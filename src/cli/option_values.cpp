@@ -166,7 +166,7 @@ Binding toggle(bool Settings::*field) {
           .is_switch = true};
 }
 
-Binding choice(std::string Settings::*field, std::vector<std::string> choices) {
+Binding choice(std::string Settings::*field, const std::vector<std::string>& choices) {
   return {.set = [=](Settings& settings, const std::string& value) -> Status {
             EI_RETURN_IF_ERROR(check_choice(value, choices));
             settings.*field = value;
@@ -189,7 +189,7 @@ Binding whole_list(std::vector<int64_t> Settings::*field, int64_t low, int64_t h
           .repeats = true};
 }
 
-Binding choice_list(std::vector<std::string> Settings::*field, std::vector<std::string> choices) {
+Binding choice_list(std::vector<std::string> Settings::*field, const std::vector<std::string>& choices) {
   return {.set = [=](Settings& settings, const std::string& value) -> Status {
             std::vector<std::string> parts = split(value, ',');
             for (const std::string& part : parts) EI_RETURN_IF_ERROR(check_choice(part, choices));

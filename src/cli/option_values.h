@@ -32,8 +32,8 @@ Binding real(double Settings::*field, double low, double high);
 Binding text(std::string Settings::*field);
 Binding text(std::optional<std::string> Settings::*field);  // tells an empty text from none
 Binding toggle(bool Settings::*field);
-Binding choice(std::string Settings::*field, std::vector<std::string> choices);
+Binding choice(std::string Settings::*field, const std::vector<std::string>& choices);
 Binding whole_list(std::vector<int64_t> Settings::*field, int64_t low, int64_t high);
-Binding choice_list(std::vector<std::string> Settings::*field, std::vector<std::string> choices);
+Binding choice_list(std::vector<std::string> Settings::*field, const std::vector<std::string>& choices);
 
 }  // namespace ei::cli

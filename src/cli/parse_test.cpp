@@ -136,6 +136,25 @@ TEST(Parse, ConflictsOfOneSourceAreRefused) {
   EXPECT_TRUE(parse("run", {"--raw=off", "-sys", "x"}).ok());
 }
 
+TEST(Parse, EveryExclusionIsRefusedByACommandThatTakesBoth) {
+  for (const Exclusion& pair : exclusions()) {
+    const auto commands_of = [](std::string_view name) {
+      unsigned all = 0;
+      for (const Option& option : options()) all |= option.name() == name ? option.commands : 0u;
+      return all;
+    };
+    const unsigned both = commands_of(pair.first) & commands_of(pair.second);
+    int refused = 0;
+    for (const CommandEntry& entry : commands()) {
+      if ((both & entry.command) == 0) continue;
+      const std::string first = "--" + std::string(pair.first) + "=on";
+      const std::string second = "--" + std::string(pair.second) + "=on";
+      refused += error_of(std::string(entry.name).c_str(), {first, second}).ends_with("exclude each other");
+    }
+    EXPECT_GT(refused, 0) << pair.first << " and " << pair.second;
+  }
+}
+
 TEST(Parse, AFlagReplacesItsRivalFromTheEnvironment) {
   const Result<Settings> settings = parse("run", {"-f", "b"}, {{"EI_ARG_PROMPT", "a"}});
   ASSERT_TRUE(settings.ok()) << settings.error().message;

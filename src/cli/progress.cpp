@@ -7,8 +7,8 @@
 namespace ei::cli {
 
 namespace {
-constexpr double kBarInterval_s = 0.1;
-constexpr double kLineInterval_s = 3.0;
+constexpr double kBarIntervalSeconds = 0.1;
+constexpr double kLineIntervalSeconds = 3.0;
 constexpr int64_t kBarCells = 32;
 
 std::string rate_text(int64_t done, int64_t total, double elapsed_s) {
@@ -25,7 +25,7 @@ Progress::~Progress() { finish(); }
 
 void Progress::update(int64_t done, int64_t total, double elapsed_s) {
   const double now = now_s();
-  const double interval = console_.stderr_is_terminal() ? kBarInterval_s : kLineInterval_s;
+  const double interval = console_.stderr_is_terminal() ? kBarIntervalSeconds : kLineIntervalSeconds;
   // A line about the end would only repeat what the timings say.
   const bool worth_showing = console_.stderr_is_terminal() || done < total;
   if (total <= 0 || now - shown_s_ < interval || !worth_showing) return;

@@ -1,7 +1,8 @@
 #include "cli/signals.h"
 
-#include <signal.h>
 #include <unistd.h>
+
+#include <csignal>
 
 #include "base/check.h"
 #include "base/result.h"

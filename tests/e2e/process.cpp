@@ -2,12 +2,12 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -18,7 +18,7 @@
 namespace ei::e2e {
 
 namespace {
-constexpr double kLimit_s = 120;
+constexpr double kLimitSeconds = 120;
 constexpr unsigned kNobody = 65534;
 
 // stdin from a file, so that a long input cannot block while the output fills its pipe.
@@ -93,7 +93,7 @@ bool Process::pump(double timeout_s) {
 }
 
 bool Process::wait_for(const std::string& text, const std::string& where) {
-  const double limit = now_s() + kLimit_s;
+  const double limit = now_s() + kLimitSeconds;
   while (where.find(text) == std::string::npos) {
     if (now_s() > limit || !pump(0.1)) return where.find(text) != std::string::npos;
   }
@@ -110,7 +110,7 @@ void Process::close_stdout() {
 }
 
 Outcome Process::finish() {
-  const double limit = now_s() + kLimit_s;
+  const double limit = now_s() + kLimitSeconds;
   while (pump(0.1)) {
     if (now_s() > limit) ::kill(pid_, SIGKILL);
   }

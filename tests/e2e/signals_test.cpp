@@ -1,8 +1,8 @@
 // Ctrl-C and closed pipes.
 #include <gtest/gtest.h>
-#include <signal.h>
 
 #include <chrono>
+#include <csignal>
 #include <nlohmann/json.hpp>
 #include <thread>
 
