@@ -2,13 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/check.h"
 
 namespace ei::policy {
 
 EntropyBudget::EntropyBudget(const PrefillOptions& options, int32_t kv_heads)
-    : threshold_(static_cast<float>(options.e_t)),
+    : threshold_(options.rule == PrefillRule::kFixed ? std::numeric_limits<float>::infinity()
+                                                     : static_cast<float>(options.e_t)),
       delta_(static_cast<float>(options.delta_t)),
       max_growth_(static_cast<float>(1.0 + options.delta_t)),
       step_tokens_(static_cast<float>(options.alpha * options.base_budget)),

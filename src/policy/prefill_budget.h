@@ -40,7 +40,7 @@ class EntropyBudget {
 
   // Each constant is made in double and rounded once. The recurrence itself is float32 throughout: mixed with double,
   // a saturated step (r = 1 + delta_t) falls short of a whole block.
-  float threshold_;
+  float threshold_;  // infinite for a fixed budget: all heads are rigid
   float delta_;
   float max_growth_;
   float step_tokens_;

@@ -59,6 +59,12 @@ TEST(Budget, LearnsCausallyThatAHeadIsDynamic) {
   EXPECT_GT(trace_of(options, late).tokens[2], 256.0f);
 }
 
+TEST(Budget, StaysFixedWhenToldTo) {
+  PrefillOptions options = small_options();
+  options.rule = PrefillRule::kFixed;
+  EXPECT_EQ(trace_of(options, {9, 1, 8, 64, 512}).tokens, std::vector<float>(5, 256.0f));
+}
+
 TEST(Budget, TreatsNotANumberAsNoGrowth) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float inf = std::numeric_limits<float>::infinity();

@@ -13,6 +13,7 @@ namespace ei::policy {
 enum class PrefillRule : uint8_t {
   kDense,    // every segment reads everything
   kEntropy,  // blocks per kv_head and segment follow the entropy of the block scores
+  kFixed,    // every kv_head and segment reads base_budget
 };
 
 enum class SparseMode : uint8_t {

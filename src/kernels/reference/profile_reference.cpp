@@ -116,13 +116,15 @@ void reference_block_entropy(const BlockEntropyParams& params) {
   for (int32_t h = 0; h < rows.kv_heads; ++h) {
     for (int32_t i = 0; i < rows.num_segments; ++i) {
       const int64_t begin = rows.offset(h, i);
-      std::vector<double> row(params.scores + begin, params.scores + begin + rows.visible(i));
-      softmax(row);
+      // Probabilities are float32 from the exponential on: where the ranking is by probability, they underflow and tie.
+      std::vector<float> row(params.scores + begin, params.scores + begin + rows.visible(i));
+      const float max = row.empty() ? 0 : *std::max_element(row.begin(), row.end());
+      double total = 0;
+      for (float& value : row) total += static_cast<double>(value = std::exp(value - max));
       double entropy = 0;
       for (size_t block = 0; block < row.size(); ++block) {
         const int64_t at = begin + static_cast<int64_t>(block);
-        // Rounded before the entropy is taken: the next layer blends what was stored.
-        float p = static_cast<float>(row[block]);
+        float p = row[block] / static_cast<float>(total);
         if (params.previous != nullptr) p = share * params.previous[at] + (1 - share) * p;
         if (params.probabilities != nullptr) params.probabilities[at] = p;
         entropy -= static_cast<double>(p) * std::log(static_cast<double>(p) + 1e-9);
