@@ -1,0 +1,25 @@
+// What the reference kernels measure in one layer of a golden case.
+#pragma once
+
+#include <vector>
+
+#include "golden/generator.h"
+#include "kernels/profile.h"
+#include "policy/prefill_options.h"
+
+namespace ei::golden {
+
+policy::PrefillOptions read_prefill_options(const Json& golden_case);
+
+struct Profile {
+  kernels::BlockRows rows;
+  std::vector<float> scores;          // rows
+  std::vector<float> probabilities;   // rows, fused with the layer before where asked for
+  std::vector<float> entropy;         // [kv_heads, segments]
+  std::vector<float> entropy_scaled;  // of scores / sqrt(head_dim), without fusion
+};
+
+// `previous`: the fused probabilities of the layer before; null: none.
+Profile measure(const policy::PrefillOptions& options, const KernelInputs& inputs, const std::vector<float>* previous);
+
+}  // namespace ei::golden
