@@ -110,13 +110,16 @@ Facts make_list(Random& random, const FactsRequest& request) {
   std::vector<std::vector<std::string>> places;
   for (size_t length : lengths) places.push_back(distinct(random, static_cast<int>(length), random_place));
   const std::string_view statement = pick<std::string_view>(random, kStatements);
+  const auto order = interleave(random, lengths);
+  const auto values = distinct(random, static_cast<int>(order.size()),
+                               [](Random& r) { return random_digits(r, static_cast<int>(r.between(3, 5))); });
   Facts facts;
-  for (const auto& [list, item] : interleave(random, lengths)) {
+  for (const auto& [list, item] : order) {
     const auto [a, b] = nouns[list];
     std::string capital(a);
     capital[0] = static_cast<char>(capital[0] - 'a' + 'A');
     const std::string& place = places[list][item];
-    const std::string value = random_digits(random, static_cast<int>(random.between(3, 5)));
+    const std::string& value = values[facts.lines.size()];
     if (list == 0) {
       facts.gold.push_back(facts.lines.size());
       facts.gold_strings.push_back(place + ": " + value);
