@@ -62,9 +62,12 @@ std::vector<float> our_logits(const Engine& engine, std::span<const int32_t> tok
   return logits;
 }
 
-std::vector<int32_t> our_greedy(const Engine& engine, std::span<const int32_t> tokens, int64_t batch, int count) {
+std::vector<int32_t> our_greedy(const Engine& engine, std::span<const int32_t> tokens, int64_t batch,
+                                std::optional<DType> kv_type, int count) {
   SessionOptions options;
   options.batch = batch;
+  options.key_type = kv_type;
+  options.value_type = kv_type;
   auto session = engine.new_session(options);
   EXPECT_TRUE(session.ok());
   EXPECT_TRUE((*session)->prefill(tokens).ok());

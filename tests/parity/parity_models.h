@@ -34,6 +34,7 @@ std::unique_ptr<Engine> load_engine(const std::string& path, const std::string& 
 std::vector<float> our_logits(const Engine& engine, std::span<const int32_t> tokens, int64_t batch,
                               std::optional<DType> kv_type);
 // Greedy continuation, stopping at nothing but the count.
-std::vector<int32_t> our_greedy(const Engine& engine, std::span<const int32_t> tokens, int64_t batch, int count);
+std::vector<int32_t> our_greedy(const Engine& engine, std::span<const int32_t> tokens, int64_t batch,
+                                std::optional<DType> kv_type, int count);
 
 }  // namespace ei::testing
