@@ -59,11 +59,13 @@ struct RowBlock {
 //   static int padded_rows(int rows);      // q is sized [padded_rows, head_dim]
 //   static void pack_queries(const float* const* rows, int count, int head_dim, float scale, Element* to);
 //   static void scores(const Element* q, int rows, const void* keys, int count, DType type, int head_dim,
-//                      float* s, int s_stride);
+//                      float* s, int s_stride, const void* ahead);
 //   static float max(const float* s, int count);                    // count >= 1
 //   static float exp_sum(float* s, int count, float max);           // s = exp2(s - max); returns their sum
 //   static void accumulate(const float* p, int p_stride, int rows, const void* values, int count, DType type,
-//                          int head_dim, float* out);               // out[rows, head_dim] += p values
+//                          int head_dim, float* out, const void* ahead);   // out[rows, head_dim] += p values
+//
+// `ahead` is where the rows wanted one block later begin: an ISA may ask for as many of them as it reads, or ignore it.
 
 // Up to this many tokens a call without a plan takes the decode path.
 inline constexpr int64_t kDecodeTokens = 4;

@@ -88,19 +88,32 @@ class Decode {
     std::fill(sum, sum + rows_, 0.0f);
     std::fill(out, out + int64_t{rows_} * dim_, 0.0f);
     const int64_t begin = visible_keys(params_, list, 0).begin;
-    const int64_t end =
-        std::min({visible_keys(params_, list, params_.tokens - 1).end, head_length, first_slot + kChunk});
+    const int64_t last = std::min(visible_keys(params_, list, params_.tokens - 1).end, head_length);
+    const int64_t end = std::min(last, first_slot + kChunk);
     for (int64_t slot = first_slot; slot < end; slot += kBlock) {
       if (slot + kBlock <= begin) continue;
       const int count = static_cast<int>(std::min<int64_t>(kBlock, end - slot));
-      for_page_runs(list, slot, count, [&](int at, int length, const void* keys, const void*) {
-        Isa::scores(q_, rows_, keys, length, params_.kv.key_type, dim_, scores_ + at, kBlock);
+      for_page_runs(list, slot, count, [&](int at, int length, const void* keys, const void* values) {
+        const void* ahead = rows_ahead(list, slot + at, last, keys, values).keys;
+        Isa::scores(q_, rows_, keys, length, params_.kv.key_type, dim_, scores_ + at, kBlock, ahead);
       });
       softmax(list, slot, count, max, sum, out);
-      for_page_runs(list, slot, count, [&](int at, int length, const void*, const void* values) {
-        Isa::accumulate(scores_ + at, kBlock, rows_, values, length, params_.kv.value_type, dim_, out);
+      for_page_runs(list, slot, count, [&](int at, int length, const void* keys, const void* values) {
+        const void* ahead = rows_ahead(list, slot + at, last, keys, values).values;
+        Isa::accumulate(scores_ + at, kBlock, rows_, values, length, params_.kv.value_type, dim_, out, ahead);
       });
     }
+  }
+
+  struct Rows {
+    const void* keys;
+    const void* values;
+  };
+  // The rows one block further on, or, where there are none, those of `slot` itself.
+  Rows rows_ahead(const KeyList& list, int64_t slot, int64_t end, const void* keys, const void* values) const {
+    Rows rows{keys, values};
+    if (slot + kBlock < end) gather_rows(params_.kv, list, slot + kBlock, 1, &rows.keys, &rows.values);
+    return rows;
   }
 
   void pack_queries(int64_t kv_head) {

@@ -22,7 +22,7 @@ struct LanesDecode {
   }
 
   static void scores(const Element* q, int rows, const void* keys, int count, DType type, int head_dim, float* s,
-                     int s_stride) {
+                     int s_stride, const void*) {
     with_type(type, [&](auto constant) {
       for (int row = 0; row < rows; row += kRowsAtOnce) {
         const int own = rows - row < kRowsAtOnce ? rows - row : kRowsAtOnce;
@@ -62,7 +62,7 @@ struct LanesDecode {
   }
 
   static void accumulate(const float* p, int p_stride, int rows, const void* values, int count, DType type,
-                         int head_dim, float* out) {
+                         int head_dim, float* out, const void*) {
     constexpr int kVecs = 2;  // 4 rows x 2 vectors of sums stay in registers, on AVX2 too
     with_type(type, [&](auto constant) {
       for (int row = 0; row < rows; row += kRowsAtOnce) {

@@ -18,8 +18,8 @@ struct NeonDecode {
     }
   }
 
-  static void scores(const float* q, int rows, const void* keys, int count, DType type, int dim, float* s,
-                     int s_stride) {
+  static void scores(const float* q, int rows, const void* keys, int count, DType type, int dim, float* s, int s_stride,
+                     const void*) {
     with_type(type, [&](auto tag) {
       constexpr DType kType = decltype(tag)::value;
       for (int row = 0; row < rows;) {
@@ -58,7 +58,7 @@ struct NeonDecode {
   static float exp_sum(float* s, int count, float max) { return exp_sum_neon<6>(s, count, max); }
 
   static void accumulate(const float* p, int p_stride, int rows, const void* values, int count, DType type, int dim,
-                         float* out) {
+                         float* out, const void*) {
     with_type(type, [&](auto tag) {
       constexpr DType kType = decltype(tag)::value;
       // Sixteen accumulators whatever the number of rows: 4 x 16, 2 x 32 or 1 x 64 elements of the output.

@@ -1,6 +1,7 @@
-// The decode half of the bf16 ARM variant (contract in flash.h), by BFDOT: eight products of bf16 into four fp32 lanes.
-// Rows of K are used as they lie; two rows of V are interleaved, so that a lane adds both keys. (BFMMLA would need four
-// rows interleaved, and the shuffles then cost more than the products.) Unnamed namespace: see flash.h.
+// The decode half of the bf16 ARM variant (contract in flash.h), by BFMMLA: two rows of four bf16 times two rows of
+// four, added to a 2x2 of fp32 lanes. Query rows are packed in pairs; two rows of K become an operand by swapping
+// halves, four rows of V by a transposition. A row's result does not depend on the rows beside it. Unnamed namespace:
+// see flash.h.
 #pragma once
 
 #include <algorithm>
@@ -14,17 +15,26 @@ namespace {
 
 struct NeonBf16Decode {
   using Element = uint16_t;
-  static int padded_rows(int rows) { return rows; }
+  static int padded_rows(int rows) { return (rows + 1) / 2 * 2; }
 
+  // [row pair, dim / 4, 2 rows, 4 dims]; a row without a partner has one of zeros.
   static void pack_queries(const float* const* rows, int count, int dim, float scale, uint16_t* to) {
-    for (int row = 0; row < count; ++row) {
-      for (int d = 0; d < dim; d += 4) to_bf16(vmulq_n_f32(vld1q_f32(rows[row] + d), scale), to + row * dim + d);
+    for (int row = 0; row < padded_rows(count); ++row) {
+      uint16_t* at = to + row / 2 * 2 * dim + row % 2 * 4;
+      for (int d = 0; d < dim; d += 4) {
+        const float32x4_t q = row < count ? vmulq_n_f32(vld1q_f32(rows[row] + d), scale) : vdupq_n_f32(0);
+        vst1_u16(at + 2 * d, to_bf16(q));
+      }
     }
   }
 
-  static void scores(const uint16_t* q, int rows, const void* keys, int count, DType, int dim, float* s, int s_stride) {
-    for_rows(rows, [&](int row, auto number) {
-      dots<number()>(q + row * dim, static_cast<const uint16_t*>(keys), count, dim, s + row * s_stride, s_stride);
+  static void scores(const uint16_t* q, int rows, const void* keys, int count, DType, int dim, float* s, int s_stride,
+                     const void* ahead) {
+    for_pairs(rows, [&](int row, auto pairs) {
+      with_dim(dim, [&](auto d) {
+        dots<pairs()>(q + row * dim, rows - row, static_cast<const uint16_t*>(keys), count, d, s + row * s_stride,
+                      s_stride, static_cast<const uint16_t*>(ahead));
+      });
     });
   }
 
@@ -32,117 +42,154 @@ struct NeonBf16Decode {
   static float exp_sum(float* s, int count, float max) { return exp_sum_neon<4>(s, count, max); }
 
   static void accumulate(const float* p, int p_stride, int rows, const void* values, int count, DType, int dim,
-                         float* out) {
+                         float* out, const void* ahead) {
     for (int begin = 0; begin < count; begin += kMaxKeys) {
       const uint16_t* from = static_cast<const uint16_t*>(values) + int64_t{begin} * dim;
       const int keys = std::min(kMaxKeys, count - begin);
-      for_rows(rows, [&](int row, auto number) {
-        weigh<number()>(p + row * p_stride + begin, p_stride, from, keys, dim, out + row * dim);
+      for_pairs(rows, [&](int row, auto pairs) {
+        with_dim(dim, [&](auto d) {
+          weigh<pairs()>(p + row * p_stride + begin, p_stride, rows - row, from, keys, d, out + row * dim,
+                         static_cast<const uint16_t*>(ahead) + int64_t{begin} * dim);
+        });
       });
     }
   }
 
  private:
+  // Into the L2 cache: the L1 cache has too few requests in flight to wait for memory, and would stall the loop.
+  static void fetch(const uint16_t* at) { __builtin_prefetch(at, 0, 2); }
+
   static constexpr int kMaxKeys = 128;
 
   static bfloat16x8_t load(const uint16_t* from) { return vreinterpretq_bf16_u16(vld1q_u16(from)); }
-  static void to_bf16(float32x4_t lanes, uint16_t* to) { vst1_u16(to, vreinterpret_u16_bf16(vcvt_bf16_f32(lanes))); }
+  static uint16x4_t to_bf16(float32x4_t lanes) { return vreinterpret_u16_bf16(vcvt_bf16_f32(lanes)); }
 
-  // Calls use(first row, number of rows as a constant) for groups of at most four rows.
+  // The usual sizes as constants: row addresses then need no registers.
   template <typename Use>
-  static void for_rows(int rows, Use use) {
-    int row = 0;
-    for (; row + 4 <= rows; row += 4) use(row, std::integral_constant<int, 4>{});
-    if (rows - row == 3) use(row, std::integral_constant<int, 3>{});
-    if (rows - row == 2) use(row, std::integral_constant<int, 2>{});
-    if (rows - row == 1) use(row, std::integral_constant<int, 1>{});
+  static void with_dim(int dim, Use use) {
+    if (dim == 64) return use(std::integral_constant<int, 64>{});
+    if (dim == 128) return use(std::integral_constant<int, 128>{});
+    use(dim);
   }
 
-  // Scores of kRows query rows, four keys at a time; behind the last key it is repeated.
-  template <int kRows>
-  static void dots(const uint16_t* q, const uint16_t* keys, int count, int dim, float* s, int s_stride) {
-    for (int key = 0; key < count; key += 4) {
-      const uint16_t* k[4];
-      for (int j = 0; j < 4; ++j) k[j] = keys + int64_t{std::min(key + j, count - 1)} * dim;
-      float32x4_t acc[kRows][4];
-      for (auto& row : acc) {
-        for (auto& lanes : row) lanes = vdupq_n_f32(0);
+  // Calls use(first row, number of row pairs as a constant) for groups of at most two pairs.
+  template <typename Use>
+  static void for_pairs(int rows, Use use) {
+    int row = 0;
+    for (; rows - row > 2; row += 4) use(row, std::integral_constant<int, 2>{});
+    if (row < rows) use(row, std::integral_constant<int, 1>{});
+  }
+
+  // Scores of kPairs pairs of query rows, eight keys at a time; behind the last key it is repeated.
+  template <int kPairs, typename Dim>
+  static void dots(const uint16_t* q, int rows, const uint16_t* keys, int count, Dim dim, float* s, int s_stride,
+                   const uint16_t* ahead) {
+    for (int key = 0; key < count; key += 8) {
+      const uint16_t* k[8];
+      for (int j = 0; j < 8; ++j) k[j] = keys + int64_t{std::min(key + j, count - 1)} * dim;
+      float32x4_t acc[2][kPairs][4];  // [half of the dims, row pair, key pair]
+      for (auto& half : acc) {
+        for (auto& pair : half) {
+          for (auto& lanes : pair) lanes = vdupq_n_f32(0);
+        }
       }
       for (int d = 0; d < dim; d += 8) {
-        bfloat16x8_t loaded[4];
-        for (int j = 0; j < 4; ++j) loaded[j] = load(k[j] + d);
-        for (int row = 0; row < kRows; ++row) {
-          const bfloat16x8_t query = load(q + row * dim + d);
-          for (int j = 0; j < 4; ++j) acc[row][j] = vbfdotq_f32(acc[row][j], query, loaded[j]);
+        fetch(ahead + key * dim + 8 * d);
+        fetch(ahead + key * dim + 8 * d + 32);
+        for (int j = 0; j < 4; ++j) {
+          const uint64x2_t even = vreinterpretq_u64_u16(vld1q_u16(k[2 * j] + d));
+          const uint64x2_t odd = vreinterpretq_u64_u16(vld1q_u16(k[2 * j + 1] + d));
+          const bfloat16x8_t low = vreinterpretq_bf16_u64(vzip1q_u64(even, odd));
+          const bfloat16x8_t high = vreinterpretq_bf16_u64(vzip2q_u64(even, odd));
+          for (int pair = 0; pair < kPairs; ++pair) {
+            const uint16_t* query = q + 2 * (pair * dim + d);
+            acc[0][pair][j] = vbfmmlaq_f32(acc[0][pair][j], load(query), low);
+            acc[1][pair][j] = vbfmmlaq_f32(acc[1][pair][j], load(query + 8), high);
+          }
         }
       }
-      for (int row = 0; row < kRows; ++row) {
-        float* to = s + row * s_stride + key;
-        const float32x4_t four = vpaddq_f32(vpaddq_f32(acc[row][0], acc[row][1]), vpaddq_f32(acc[row][2], acc[row][3]));
-        if (key + 4 <= count) {
-          vst1q_f32(to, four);
-        } else {
-          float line[4];
-          vst1q_f32(line, four);
-          std::memcpy(to, line, static_cast<size_t>(count - key) * sizeof(float));
-        }
+      for (int pair = 0; pair < kPairs; ++pair) {
+        float64x2_t two[4];  // [row 0, row 1] of two keys
+        for (int j = 0; j < 4; ++j) two[j] = vreinterpretq_f64_f32(vaddq_f32(acc[0][pair][j], acc[1][pair][j]));
+        float* to = s + 2 * pair * s_stride + key;
+        const int some = std::min(8, count - key);
+        store(vzip1q_f64(two[0], two[1]), vzip1q_f64(two[2], two[3]), some, to);
+        if (2 * pair + 1 < rows) store(vzip2q_f64(two[0], two[1]), vzip2q_f64(two[2], two[3]), some, to + s_stride);
       }
     }
   }
+  static void store(float64x2_t low, float64x2_t high, int count, float* to) {
+    float line[8];
+    float* at = count == 8 ? to : line;
+    vst1q_f32(at, vreinterpretq_f32_f64(low));
+    vst1q_f32(at + 4, vreinterpretq_f32_f64(high));
+    if (count < 8) std::memcpy(to, line, static_cast<size_t>(count) * sizeof(float));
+  }
 
-  // out[kRows, dim] += p[kRows, count] values[count, dim], in columns that keep about sixteen sums in flight.
-  template <int kRows>
-  static void weigh(const float* p, int p_stride, const uint16_t* values, int count, int dim, float* out) {
-    uint16_t weights[kRows][kMaxKeys];
-    for (int row = 0; row < kRows; ++row) {
+  // out[rows, dim] += p[rows, count] values[count, dim] for the first kPairs pairs of rows.
+  template <int kPairs, typename Dim>
+  static void weigh(const float* p, int p_stride, int rows, const uint16_t* values, int count, Dim dim, float* out,
+                    const uint16_t* ahead) {
+    uint16_t weights[kPairs * kMaxKeys * 2];  // [key / 4, row pair, 2 rows, 4 keys]
+    for (int row = 0; row < 2 * kPairs; ++row) {
+      uint16_t* to = weights + 4 * row;
+      const float* from = p + row * p_stride;
       int key = 0;
-      for (; key + 4 <= count; key += 4) to_bf16(vld1q_f32(p + row * p_stride + key), weights[row] + key);
-      for (; key < count; ++key) weights[row][key] = f32_to_bf16(p[row * p_stride + key]);
-      for (; key % 8 != 0; ++key) weights[row][key] = 0;
+      if (row < rows) {
+        for (; key + 4 <= count; key += 4) vst1_u16(to + 2 * kPairs * key, to_bf16(vld1q_f32(from + key)));
+      }
+      for (; key < count; key += 4) {
+        float line[4] = {};
+        for (int j = 0; j < 4 && row < rows && key + j < count; ++j) line[j] = from[key + j];
+        vst1_u16(to + 2 * kPairs * key, to_bf16(vld1q_f32(line)));
+      }
     }
-    constexpr int kWide = kRows == 1 ? 8 : kRows == 2 ? 4 : 2;
+    constexpr int kWide = kPairs == 1 ? 4 : 2;  // sixteen sums in flight
     int d = 0;
-    for (; d + 8 * kWide <= dim; d += 8 * kWide) weigh_columns<kRows, kWide>(weights, values + d, count, dim, out + d);
-    for (; d < dim; d += 8) weigh_columns<kRows, 1>(weights, values + d, count, dim, out + d);
+    for (; d + 8 * kWide <= dim; d += 8 * kWide)
+      weigh_columns<kPairs, kWide>(weights, rows, values + d, count, dim, out + d, ahead + d * count);
+    for (; d < dim; d += 8) weigh_columns<kPairs, 1>(weights, rows, values + d, count, dim, out + d, ahead + d * count);
   }
 
-  template <int kRows, int kWide>
-  static void weigh_columns(const uint16_t (&weights)[kRows][kMaxKeys], const uint16_t* values, int count, int dim,
-                            float* out) {
-    float32x4_t acc[kRows][2 * kWide];
-    for (int row = 0; row < kRows; ++row) {
-      for (int j = 0; j < 2 * kWide; ++j) acc[row][j] = vld1q_f32(out + row * dim + 4 * j);
+  template <int kPairs, int kWide, typename Dim>
+  static void weigh_columns(const uint16_t* weights, int rows, const uint16_t* values, int count, Dim dim, float* out,
+                            const uint16_t* ahead) {
+    float32x4_t acc[kPairs][4 * kWide];  // [row pair, dim pair], each 2x2
+    for (int pair = 0; pair < kPairs; ++pair) {
+      const float* first = out + 2 * pair * dim;
+      const float* second = 2 * pair + 1 < rows ? first + dim : first;
+      for (int j = 0; j < 4 * kWide; ++j)
+        acc[pair][j] = vcombine_f32(vld1_f32(first + 2 * j), vld1_f32(second + 2 * j));
     }
     const uint16_t* last = values + int64_t{count - 1} * dim;
-    const uint16_t* v = values;
-    for (int key = 0; key < count; key += 8) {
-      bfloat16x8_t weight[kRows];
-      for (int row = 0; row < kRows; ++row) weight[row] = load(weights[row] + key);
-      weigh_two<kRows, kWide, 0>(weight, v, last, dim, acc);
-      weigh_two<kRows, kWide, 1>(weight, v, last, dim, acc);
-      weigh_two<kRows, kWide, 2>(weight, v, last, dim, acc);
-      weigh_two<kRows, kWide, 3>(weight, v, last, dim, acc);
-    }
-    for (int row = 0; row < kRows; ++row) {
-      for (int j = 0; j < 2 * kWide; ++j) vst1q_f32(out + row * dim + 4 * j, acc[row][j]);
-    }
-  }
+    for (int key = 0; key < count; key += 4, weights += 8 * kPairs) {
+      const uint16_t* v[4];
+      for (int j = 0; j < 4; ++j) v[j] = std::min(values + int64_t{key + j} * dim, last);
 
-  // Two keys; behind the last one it is repeated, with weight 0.
-  template <int kRows, int kWide, int kPair>
-  static void weigh_two(const bfloat16x8_t (&weight)[kRows], const uint16_t*& v, const uint16_t* last, int dim,
-                        float32x4_t (&acc)[kRows][2 * kWide]) {
-    const uint16_t* v0 = std::min(v, last);
-    const uint16_t* v1 = std::min(v + dim, last);
-    v += int64_t{2} * dim;
-    for (int wide = 0; wide < kWide; ++wide) {
-      const uint16x8_t low = vld1q_u16(v0 + 8 * wide);
-      const uint16x8_t high = vld1q_u16(v1 + 8 * wide);
-      const bfloat16x8_t first = vreinterpretq_bf16_u16(vzip1q_u16(low, high));
-      const bfloat16x8_t second = vreinterpretq_bf16_u16(vzip2q_u16(low, high));
-      for (int row = 0; row < kRows; ++row) {
-        acc[row][2 * wide] = vbfdotq_laneq_f32(acc[row][2 * wide], first, weight[row], kPair);
-        acc[row][2 * wide + 1] = vbfdotq_laneq_f32(acc[row][2 * wide + 1], second, weight[row], kPair);
+      for (int wide = 0; wide < kWide; ++wide) fetch(ahead + 8 * kWide * key + 32 * wide);
+      for (int wide = 0; wide < kWide; ++wide) {
+        uint16x8_t row[4];
+        for (int j = 0; j < 4; ++j) row[j] = vld1q_u16(v[j] + 8 * wide);
+        const uint32x4_t low01 = vreinterpretq_u32_u16(vzip1q_u16(row[0], row[1]));
+        const uint32x4_t low23 = vreinterpretq_u32_u16(vzip1q_u16(row[2], row[3]));
+        const uint32x4_t high01 = vreinterpretq_u32_u16(vzip2q_u16(row[0], row[1]));
+        const uint32x4_t high23 = vreinterpretq_u32_u16(vzip2q_u16(row[2], row[3]));
+        const bfloat16x8_t columns[4] = {
+            vreinterpretq_bf16_u32(vzip1q_u32(low01, low23)), vreinterpretq_bf16_u32(vzip2q_u32(low01, low23)),
+            vreinterpretq_bf16_u32(vzip1q_u32(high01, high23)), vreinterpretq_bf16_u32(vzip2q_u32(high01, high23))};
+        for (int pair = 0; pair < kPairs; ++pair) {
+          const bfloat16x8_t weight = load(weights + 8 * pair);
+          for (int j = 0; j < 4; ++j) {
+            acc[pair][4 * wide + j] = vbfmmlaq_f32(acc[pair][4 * wide + j], weight, columns[j]);
+          }
+        }
+      }
+    }
+    for (int pair = 0; pair < kPairs; ++pair) {
+      float* first = out + 2 * pair * dim;
+      for (int j = 0; j < 4 * kWide; ++j) {
+        vst1_f32(first + 2 * j, vget_low_f32(acc[pair][j]));
+        if (2 * pair + 1 < rows) vst1_f32(first + dim + 2 * j, vget_high_f32(acc[pair][j]));
       }
     }
   }
