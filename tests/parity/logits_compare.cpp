@@ -37,12 +37,14 @@ LogitsGap compare_logits(std::span<const float> a, std::span<const float> b, int
     }
     gap.relative = std::max(gap.relative, worst / largest);
     gap.kl_divergence = std::max(gap.kl_divergence, divergence);
+    gap.mean_divergence += divergence;
     const auto ours_top = std::max_element(ours.begin(), ours.end()) - ours.begin();
     const auto theirs_top = std::max_element(theirs.begin(), theirs.end()) - theirs.begin();
     const auto lead =
         static_cast<double>(theirs[static_cast<size_t>(theirs_top)] - theirs[static_cast<size_t>(ours_top)]);
     if (ours_top != theirs_top && lead > 2 * worst) ++gap.top_differs;
   }
+  gap.mean_divergence /= static_cast<double>(std::max<int64_t>(gap.rows, 1));
   return gap;
 }
 

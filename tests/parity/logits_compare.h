@@ -9,7 +9,8 @@ namespace ei::testing {
 struct LogitsGap {
   double relative = 0;       // worst row: max |a - b| / max |b|
   double kl_divergence = 0;  // worst row: KL(b || a)
-  int64_t top_differs = 0;   // rows whose best token differs although b's lead is above the rows' noise
+  double mean_divergence = 0;
+  int64_t top_differs = 0;  // rows whose best token differs although b's lead is above the rows' noise
   int64_t rows = 0;
 };
 

