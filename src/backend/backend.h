@@ -29,6 +29,10 @@ struct HostTensor {
   const void* data = nullptr;
 };
 
+// How a matrix will be multiplied: by every token of a prompt, or by a few rows only (the output matrix), for which no
+// second form is worth its memory.
+enum class MatrixUse : uint8_t { kEveryToken, kFewRows };
+
 // A weight held by a backend, in whatever form its maths wants.
 class Weight {
  public:
@@ -138,7 +142,7 @@ class Backend {
   virtual void discard(void* data, size_t bytes) const = 0;
 
   // A matrix for matmul: the rows of all parts stacked (for example Q, K and V). Parts share `cols`.
-  virtual Result<std::unique_ptr<Weight>> load_matrix(std::span<const HostTensor> parts) const = 0;
+  virtual Result<std::unique_ptr<Weight>> load_matrix(std::span<const HostTensor> parts, MatrixUse use) const = 0;
   // A table for embed().
   virtual Result<std::unique_ptr<Weight>> load_table(const HostTensor& table) const = 0;
   // A vector (norm gains, biases), stacked from its parts, kept in f32.

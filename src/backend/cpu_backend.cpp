@@ -69,9 +69,9 @@ class CpuBackend : public Backend {
   }
   void discard(void* data, size_t bytes) const override { discard_host(data, bytes); }
 
-  Result<std::unique_ptr<Weight>> load_matrix(std::span<const HostTensor> parts) const override {
+  Result<std::unique_ptr<Weight>> load_matrix(std::span<const HostTensor> parts, MatrixUse use) const override {
     EI_ASSIGN_OR_RETURN(std::unique_ptr<CpuWeight> weight, load_cpu_matrix(*device_, parts));
-    if (onednn_ && takes_onednn(parts)) {
+    if (onednn_ && use == MatrixUse::kEveryToken && takes_onednn(parts)) {
       const std::lock_guard<std::mutex> lock(mutex_);
       const int64_t before = packed_left_;
       EI_RETURN_IF_ERROR(prepare_onednn(parts, packed_left_, *weight));

@@ -25,8 +25,7 @@ const float* gain_of(const Weight* weight) { return weight != nullptr ? cpu(*wei
 
 CpuStream::CpuStream(GgmlDevice& device, std::string isa, const CancelToken* cancel)
     : device_(device), isa_(std::move(isa)), cancel_(cancel) {
-  // Four tensors a node is generous: a product needs its two operands and itself.
-  arena_.resize(ggml_tensor_overhead() * kMaxNodes + ggml_graph_overhead_custom(kMaxNodes, /*grads=*/false) + 4096);
+  arena_.resize(ggml_tensor_overhead() * 2 * kMaxNodes + ggml_graph_overhead_custom(kMaxNodes, /*grads=*/false) + 4096);
   context_ = ggml_init({arena_.size(), arena_.data(), /*no_alloc=*/true});
 }
 

@@ -213,7 +213,7 @@ class ReferenceBackend : public Backend {
   }
   void discard(void* data, size_t bytes) const override { discard_host(data, bytes); }
 
-  Result<std::unique_ptr<Weight>> load_matrix(std::span<const HostTensor> parts) const override {
+  Result<std::unique_ptr<Weight>> load_matrix(std::span<const HostTensor> parts, MatrixUse) const override {
     return load_f32(parts);
   }
   Result<std::unique_ptr<Weight>> load_table(const HostTensor& table) const override { return load_f32({&table, 1}); }

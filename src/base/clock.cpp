@@ -21,6 +21,19 @@ int64_t read_number(const char* path) {
   std::fclose(file);
   return value;
 }
+// The number behind `name` at the start of a line; 0 when there is none.
+int64_t read_field(const char* path, const char* name) {
+  std::FILE* file = std::fopen(path, "re");
+  if (file == nullptr) return 0;
+  char line[256];
+  long long value = 0;
+  while (std::fgets(line, sizeof line, file) != nullptr) {
+    if (std::strncmp(line, name, std::strlen(name)) == 0) std::sscanf(line + std::strlen(name), "%lld", &value);
+  }
+  std::fclose(file);
+  return value;
+}
+
 }  // namespace
 
 double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -54,7 +67,9 @@ int64_t available_memory_bytes() {
   const int64_t limit = read_number("/sys/fs/cgroup/memory.max");
   const int64_t used = read_number("/sys/fs/cgroup/memory.current");
   if (limit > 0 && used >= 0) {
-    const int64_t left = std::max<int64_t>(limit - used, 0);
+    // Cached file pages (a mapped model, say) count as used but are given up on demand.
+    const int64_t cached = read_field("/sys/fs/cgroup/memory.stat", "inactive_file ");
+    const int64_t left = std::max<int64_t>(limit - used + cached, 0);
     available = available < 0 ? left : std::min(available, left);
   }
   return available;

@@ -1,5 +1,6 @@
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -44,9 +45,8 @@ int run_command(const CommandEntry& entry, const Settings& settings, Interrupts&
   if (!console->stdout_closed()) console->fail(code.error().message);
   return exit_code(code.error().kind);
 }
-}  // namespace
 
-int main_with_arguments(int count, char** arguments) {
+int run_main(int count, char** arguments) {
   Interrupts interrupts;
   const std::vector<std::string> words(arguments + (count > 0 ? 1 : 0), arguments + count);
   if (words.empty()) return usage_error("no command given; see entropyinfer --help");
@@ -65,6 +65,17 @@ int main_with_arguments(int count, char** arguments) {
   if (settings->help) return print_text(command_help(*entry));
   if (settings->list_devices) return print_text(device_list());
   return run_command(*entry, *settings, interrupts);
+}
+
+}  // namespace
+
+int main_with_arguments(int count, char** arguments) {
+  try {
+    return run_main(count, arguments);
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "entropyinfer: out of memory\n");
+    return exit_code(ErrorKind::kMemory);
+  }
 }
 
 }  // namespace ei::cli

@@ -19,7 +19,6 @@ SessionStats difference(const SessionStats& after, const SessionStats& before) {
   stats.profile_s -= before.profile_s;
   stats.plan_s -= before.plan_s;
   stats.attention_s -= before.attention_s;
-  stats.matmul_s -= before.matmul_s;
   return stats;
 }
 
@@ -38,6 +37,7 @@ RunReport make_report(const ReportInput& input) {
   report.finish_reason = input.result.finish_reason;
   report.model = engine.file().path();
   report.backend = engine.backend().name();
+  report.backend_detail = engine.backend().describe();
   report.method = input.method;
   report.seed = input.result.seed;
   report.prompt_tokens = input.prompt_tokens;
@@ -63,6 +63,7 @@ std::string report_json(const RunReport& report) {
   object["finish_reason"] = report.finish_reason;
   object["model"] = report.model;
   object["backend"] = report.backend;
+  object["backend_detail"] = report.backend_detail;
   object["method"] = report.method;
   object["seed"] = report.seed;
   object["tokens"] = {
@@ -90,8 +91,8 @@ std::string report_json(const RunReport& report) {
 void print_timings(const Console& console, const RunReport& report) {
   const SessionStats& stats = report.stats;
   const auto line = [&](const std::string& text) { console.note(console.dim(text)); };
-  line(str_format("load       %s, %s on %s", format_seconds(report.load_s).c_str(), report.method.c_str(),
-                  report.backend.c_str()));
+  line(str_format("load       %s, method %s", format_seconds(report.load_s).c_str(), report.method.c_str()));
+  line(str_format("backend    %s", report.backend_detail.c_str()));
   line(str_format("prompt     %lld tokens (%lld cached) in %s, %.1f tokens/s",
                   static_cast<long long>(report.prompt_tokens), static_cast<long long>(report.cached_tokens),
                   format_seconds(stats.prompt_s).c_str(), report.prompt_per_second()));

@@ -16,6 +16,7 @@ struct RunReport {
   std::string finish_reason;
   std::string model;
   std::string backend;
+  std::string backend_detail;  // kernels and dense maths that ran
   std::string method;
   uint32_t seed = 0;
   int64_t prompt_tokens = 0;

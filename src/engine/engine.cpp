@@ -11,7 +11,7 @@ namespace ei {
 
 namespace {
 
-// Names a model by its shapes and a sample of every tensor: cheap at any size, and two different models never agree.
+// Names a model by its shapes and the first bytes of every tensor: cheap at any size, and it tells fine-tunes apart.
 uint64_t hash_model(const gguf::File& file) {
   uint64_t hash = 0xcbf29ce484222325ull;
   const auto mix = [&](const void* data, size_t bytes) {

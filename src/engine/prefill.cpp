@@ -69,28 +69,29 @@ Result<Matrix> Session::State::record(std::span<const int32_t> chunk, int64_t lo
                        .kv = store.view(layer)});
     model.finish_layer(*stream, layer, rows);
     if (last) model.logits(*stream, rows.normed, out);
-    const double pairs = causal_pairs(first, tokens, facts.window) * config.kv_heads;
-    stats.pairs += pairs;
-    stats.pairs_dense += pairs;
   }
   return out;
 }
 
 Result<Matrix> Session::State::forward(std::span<const int32_t> chunk, int64_t logits_rows) {
   const int32_t first = store.next_position();
-  const SessionStats before = stats;
   Result<Matrix> recorded = record(chunk, logits_rows);
   const Status ran = stream->synchronize();
-  const Stream::Times times = stream->times();
-  stats.attention_s = times.attention_s;
-  stats.matmul_s = times.matmul_s;
   if (recorded.ok() && ran.ok()) return recorded;
-  stats = before;
   EI_RETURN_IF_ERROR(store.truncate(first));
   return recorded.ok() ? ran.error() : recorded.error();
 }
 
-Status Session::State::check_room(std::span<const int32_t> tokens) const {
+void Session::State::count_pairs(int64_t first, int64_t tokens) {
+  const model::Config& config = model.config();
+  for (const model::LayerFacts& facts : config.per_layer) {
+    const double pairs = causal_pairs(first, tokens, facts.window) * config.kv_heads;
+    stats.pairs += pairs;
+    stats.pairs_dense += pairs;
+  }
+}
+
+Status Session::State::check_room(std::span<const int32_t> tokens, int64_t logits_rows) const {
   const int64_t held = store.next_position();
   const auto added = static_cast<int64_t>(tokens.size());
   if (added == 0) return make_error(ErrorKind::kUsage, "the prompt is empty");
@@ -105,7 +106,7 @@ Status Session::State::check_room(std::span<const int32_t> tokens) const {
   }
   const kv::StoreConfig& kv = store.config();
   const int64_t need = added * model.config().kv_bytes_per_token(kv.key_type, kv.value_type) +
-                       model::activation_bytes(model.config(), std::min(added, batch), 1);
+                       model::activation_bytes(model.config(), std::min(added, batch), logits_rows);
   const int64_t available = available_memory_bytes();
   if (available >= 0 && need > available) {
     return make_error(

@@ -7,6 +7,10 @@
 
 namespace ei {
 
+namespace {
+constexpr int64_t kLogitsBytes = int64_t{64} << 20;
+}
+
 Session::Session(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Session::~Session() = default;
 
@@ -16,30 +20,31 @@ Status Session::prefill(std::span<const int32_t> tokens, const ProgressFn& progr
 
 Status Session::evaluate(std::span<const int32_t> tokens, const LogitsFn& on_logits, const ProgressFn& progress) {
   State& state = *state_;
-  EI_RETURN_IF_ERROR(state.check_room(tokens));
-  const double start = now_s();
   const auto total = static_cast<int64_t>(tokens.size());
-  std::vector<float> rows;
+  const int64_t vocab = state.model.config().vocab;
+  // Where every row's logits are wanted, a chunk has no more rows than fit a bounded memory.
+  const int64_t row_bytes = vocab * static_cast<int64_t>(sizeof(float));
+  const int64_t most = on_logits ? std::max<int64_t>(1, kLogitsBytes / row_bytes) : state.batch;
+  const int64_t batch = std::min(state.batch, most);
+  EI_RETURN_IF_ERROR(state.check_room(tokens, on_logits ? std::min(batch, total) : 1));
+  const double start = now_s();
+  state.logits.resize(static_cast<size_t>(vocab));
   for (int64_t done = 0; done < total;) {
-    const int64_t count = std::min(state.batch, total - done);
+    const int64_t count = std::min(batch, total - done);
     const int64_t first = position();
     const int64_t wanted = on_logits ? count : (done + count == total ? 1 : 0);
     const double chunk_start = now_s();
-    EI_ASSIGN_OR_RETURN(const Matrix logits,
+    const double attention_before = state.stream->times().attention_s;
+    EI_ASSIGN_OR_RETURN(const Matrix rows,
                         state.forward(tokens.subspan(static_cast<size_t>(done), static_cast<size_t>(count)), wanted));
+    state.count_pairs(first, count);
     done += count;
     state.stats.prompt_tokens += count;
     state.stats.prompt_s += now_s() - chunk_start;
-    if (wanted > 0) {
-      rows.resize(static_cast<size_t>(logits.rows * logits.cols));
-      state.stream->read(logits, rows.data());
-      const auto vocab = static_cast<size_t>(logits.cols);
-      if (on_logits) {
-        for (int64_t row = 0; row < wanted; ++row) {
-          on_logits(first + row, std::span(rows).subspan(static_cast<size_t>(row) * vocab, vocab));
-        }
-      }
-      state.logits.assign(rows.end() - static_cast<std::ptrdiff_t>(vocab), rows.end());
+    state.stats.attention_s += state.stream->times().attention_s - attention_before;
+    for (int64_t row = 0; row < wanted; ++row) {
+      state.stream->read(rows.row_range(row, 1), state.logits.data());
+      if (on_logits) on_logits(first + row, state.logits);
     }
     if (progress) progress({.done = done, .total = total, .elapsed_s = now_s() - start});
   }

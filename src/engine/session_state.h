@@ -26,7 +26,9 @@ struct Session::State {
   // Runs `chunk` through all layers behind what the store holds. Gives the logits [logits_rows, vocab] of its last rows
   // (0: only the cache is filled). On an error the store is as before.
   Result<Matrix> forward(std::span<const int32_t> chunk, int64_t logits_rows);
-  Status check_room(std::span<const int32_t> tokens) const;
+  // Adds the query-key pairs of a prompt chunk to the statistics.
+  void count_pairs(int64_t first, int64_t tokens);
+  Status check_room(std::span<const int32_t> tokens, int64_t logits_rows) const;
 
  private:
   Result<Matrix> record(std::span<const int32_t> chunk, int64_t logits_rows);

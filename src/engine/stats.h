@@ -16,8 +16,7 @@ struct SessionStats {
   double pairs_dense = 0;
   double profile_s = 0;
   double plan_s = 0;
-  double attention_s = 0;
-  double matmul_s = 0;
+  double attention_s = 0;  // of prompt_s
 
   double density() const { return pairs_dense > 0 ? pairs / pairs_dense : 1.0; }
 };

@@ -21,7 +21,8 @@ Status check_kind(const struct stat& info) {
 }
 
 Error system_error(const char* action) {
-  return make_error(ErrorKind::kModel, "cannot be %s: %s", action, std::strerror(errno));
+  const ErrorKind kind = errno == ENOMEM ? ErrorKind::kMemory : ErrorKind::kModel;
+  return make_error(kind, "cannot be %s: %s", action, std::strerror(errno));
 }
 
 }  // namespace

@@ -60,7 +60,9 @@ class FakeBackend final : public Backend {
     EI_CHECK_EQ(::madvise(data, bytes, MADV_DONTNEED), 0);
   }
 
-  Result<std::unique_ptr<Weight>> load_matrix(std::span<const HostTensor>) const override { return no_maths(); }
+  Result<std::unique_ptr<Weight>> load_matrix(std::span<const HostTensor>, MatrixUse) const override {
+    return no_maths();
+  }
   Result<std::unique_ptr<Weight>> load_table(const HostTensor&) const override { return no_maths(); }
   Result<std::unique_ptr<Weight>> load_vector(std::span<const HostTensor>) const override { return no_maths(); }
   Result<std::unique_ptr<Stream>> new_stream(const CancelToken*) const override { return no_maths(); }

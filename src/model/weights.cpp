@@ -17,9 +17,9 @@ class Loader {
   };
 
   // All parts stacked into one matrix.
-  Result<WeightPtr> matrix(const std::vector<Wanted>& wanted) const {
+  Result<WeightPtr> matrix(const std::vector<Wanted>& wanted, MatrixUse use = MatrixUse::kEveryToken) const {
     EI_ASSIGN_OR_RETURN(const std::vector<HostTensor> parts, find(wanted));
-    EI_ASSIGN_OR_RETURN(WeightPtr weight, backend_.load_matrix(parts));
+    EI_ASSIGN_OR_RETURN(WeightPtr weight, backend_.load_matrix(parts, use));
     // What was copied need not stay in memory twice; what is read in place comes back at the first use.
     for (const Wanted& part : wanted) file_.release_pages(*file_.tensor(part.name));
     return weight;
@@ -119,7 +119,7 @@ Result<Weights> load_weights(const gguf::File& file, const Config& config, const
   EI_ASSIGN_OR_RETURN(weights.embedding, load.table({"token_embd.weight", config.vocab, config.width}));
   EI_ASSIGN_OR_RETURN(weights.output_norm, load.vector({{"output_norm.weight", 1, config.width}}));
   const std::string output = load.has("output.weight") ? "output.weight" : "token_embd.weight";
-  EI_ASSIGN_OR_RETURN(weights.output, load.matrix({{output, config.vocab, config.width}}));
+  EI_ASSIGN_OR_RETURN(weights.output, load.matrix({{output, config.vocab, config.width}}, MatrixUse::kFewRows));
   EI_ASSIGN_OR_RETURN(weights.output_bias, load.optional_vector({{"output.bias", 1, config.vocab}}));
   for (int layer = 0; layer < config.layers; ++layer) {
     EI_ASSIGN_OR_RETURN(LayerWeights layer_weights, load_layer(load, config, layer));

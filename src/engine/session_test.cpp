@@ -1,0 +1,113 @@
+// Sessions on the embedded model: rewinding, cancelling, several on one engine, refused input.
+#include "engine/session.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "engine/engine.h"
+
+namespace ei {
+namespace {
+
+const Engine& engine() {
+  static const std::unique_ptr<Engine> loaded = [] {
+    EngineOptions options;
+    options.model_path = EI_SOURCE_DIR "/assets/needle-14m-128k-q8_0.gguf";
+    auto result = Engine::load(options);
+    return result.ok() ? std::move(result).value() : nullptr;
+  }();
+  return *loaded;
+}
+
+std::unique_ptr<Session> new_session(SessionOptions options = {}) {
+  auto session = engine().new_session(options);
+  EXPECT_TRUE(session.ok()) << (session.ok() ? "" : session.error().message);
+  return std::move(session).value();
+}
+
+std::vector<int32_t> prompt(int count) {
+  std::vector<int32_t> tokens;
+  for (int i = 0; i < count; ++i) tokens.push_back(10 + i * 7 % 900);
+  return tokens;
+}
+
+std::vector<float> logits_of(const Session& session) { return {session.logits().begin(), session.logits().end()}; }
+
+TEST(Session, RewindingAndReadingAgainGivesTheSameLogits) {
+  const std::unique_ptr<Session> session = new_session();
+  const std::vector<int32_t> tokens = prompt(700);
+  ASSERT_TRUE(session->prefill(tokens).ok());
+  const std::vector<float> first = logits_of(*session);
+  ASSERT_TRUE(session->truncate(512).ok());
+  EXPECT_EQ(session->position(), 512);
+  ASSERT_TRUE(session->prefill(std::span(tokens).subspan(512)).ok());
+  EXPECT_EQ(logits_of(*session), first);
+}
+
+TEST(Session, ACancelledPromptKeepsWholeChunksAndCanGoOn) {
+  CancelToken cancel;
+  SessionOptions options;
+  options.batch = 128;
+  options.cancel = &cancel;
+  const std::unique_ptr<Session> session = new_session(options);
+  const std::vector<int32_t> tokens = prompt(1000);
+  const Status stopped = session->prefill(tokens, [&](const PrefillProgress& progress) {
+    if (progress.done >= 384) cancel.cancel();
+  });
+  ASSERT_FALSE(stopped.ok());
+  EXPECT_EQ(stopped.error().kind, ErrorKind::kInterrupted);
+  EXPECT_EQ(session->position(), 384);
+  cancel.reset();
+  ASSERT_TRUE(session->prefill(std::span(tokens).subspan(384)).ok());
+  SessionOptions chunked;
+  chunked.batch = 128;
+  const std::unique_ptr<Session> whole = new_session(chunked);
+  ASSERT_TRUE(whole->prefill(tokens).ok());
+  EXPECT_EQ(logits_of(*session), logits_of(*whole));
+}
+
+TEST(Session, TwoThreadsShareOneEngine) {
+  const std::vector<int32_t> tokens = prompt(600);
+  const std::unique_ptr<Session> alone = new_session();
+  ASSERT_TRUE(alone->prefill(tokens).ok());
+  std::vector<std::vector<float>> results(2);
+  std::vector<std::thread> threads;
+  for (std::vector<float>& result : results) {
+    threads.emplace_back([&] {
+      const std::unique_ptr<Session> session = new_session();
+      ASSERT_TRUE(session->prefill(tokens).ok());
+      result = logits_of(*session);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::vector<float>& result : results) EXPECT_EQ(result, logits_of(*alone));
+}
+
+TEST(Session, StatisticsCountPromptAndGenerationApart) {
+  const std::unique_ptr<Session> session = new_session();
+  ASSERT_TRUE(session->prefill(prompt(300)).ok());
+  const double pairs = session->stats().pairs;
+  EXPECT_EQ(pairs, 300.0 * 301 / 2 * engine().config().layers * engine().config().kv_heads);
+  ASSERT_TRUE(session->decode(5).ok());
+  EXPECT_EQ(session->stats().pairs, pairs);
+  EXPECT_EQ(session->stats().prompt_tokens, 300);
+  EXPECT_EQ(session->stats().generated_tokens, 1);
+}
+
+TEST(Session, RefusesWhatDoesNotFit) {
+  SessionOptions options;
+  options.context = 100;
+  const std::unique_ptr<Session> session = new_session(options);
+  EXPECT_EQ(session->prefill(prompt(101)).error().kind, ErrorKind::kUsage);
+  EXPECT_EQ(session->prefill({}).error().kind, ErrorKind::kUsage);
+  const std::vector<int32_t> foreign = {1, 1 << 20};
+  EXPECT_EQ(session->prefill(foreign).error().kind, ErrorKind::kUsage);
+  ASSERT_TRUE(session->prefill(prompt(100)).ok());
+  EXPECT_EQ(session->decode(1).error().kind, ErrorKind::kUsage);
+  EXPECT_EQ(session->position(), 100);
+}
+
+}  // namespace
+}  // namespace ei
