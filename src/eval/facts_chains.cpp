@@ -108,6 +108,7 @@ Facts make_list(Random& random, const FactsRequest& request) {
   std::vector<size_t> lengths = {static_cast<size_t>(random.between(fewest, most))};
   if (!request.single && request.max_lines >= 16) lengths.push_back(static_cast<size_t>(random.between(fewest, most)));
   std::vector<std::vector<std::string>> places;
+  places.reserve(lengths.size());
   for (size_t length : lengths) places.push_back(distinct(random, static_cast<int>(length), random_place));
   const std::string_view statement = pick<std::string_view>(random, kStatements);
   const auto order = interleave(random, lengths);

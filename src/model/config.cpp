@@ -224,7 +224,8 @@ Result<Config> read_config(const gguf::File& file) {
   config.attention_scale = 1.0f / std::sqrt(static_cast<float>(config.head_dim));
   // Gemma 3 27B (62 layers) divides by the square root of width / heads instead; its file does not say so.
   if (config.post_norms && config.layers == 62) {
-    config.attention_scale = 1.0f / std::sqrt(static_cast<float>(config.width / config.heads));
+    const int32_t per_head = config.width / config.heads;
+    config.attention_scale = 1.0f / std::sqrt(static_cast<float>(per_head));
   }
   if (family->post_norms) {
     EI_ASSIGN_OR_RETURN(config.logit_softcap, keys.positive_or("final_logit_softcapping", 0.0f));

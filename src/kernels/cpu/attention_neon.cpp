@@ -33,7 +33,7 @@ struct NeonPrefill {
         float* block = to + (key / 8) * 8 * dim + key % 8;
         for (int d = 0; d < dim; d += 8) {
           float32x4x2_t in[4];
-          for (int j = 0; j < 4; ++j) in[j] = load_or_zero<decltype(tag)::value>(rows, key + j, count, d);
+          for (int j = 0; j < 4; ++j) in[j] = load_or_zero<decltype(tag)::kType>(rows, key + j, count, d);
           for (int half = 0; half < 2; ++half) {
             const float32x4x2_t a = vtrnq_f32(in[0].val[half], in[1].val[half]);
             const float32x4x2_t b = vtrnq_f32(in[2].val[half], in[3].val[half]);
@@ -53,7 +53,7 @@ struct NeonPrefill {
     with_type(type, [&](auto tag) {
       for (int key = 0; key < kKeys; ++key) {
         for (int d = 0; d < dim; d += 8) {
-          const float32x4x2_t in = load_or_zero<decltype(tag)::value>(rows, key, count, d);
+          const float32x4x2_t in = load_or_zero<decltype(tag)::kType>(rows, key, count, d);
           float* at = to + d * kKeys + key * 8;
           vst1q_f32(at, in.val[0]);
           vst1q_f32(at + 4, in.val[1]);

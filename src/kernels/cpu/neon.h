@@ -83,7 +83,7 @@ inline float32x4x2_t load8(const void* row, int64_t index) {
 
 template <DType kValue>
 struct TypeTag {
-  static constexpr DType value = kValue;
+  static constexpr DType kType = kValue;
 };
 // Run-time element type -> compile time.
 template <typename Use>

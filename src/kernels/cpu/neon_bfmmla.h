@@ -11,8 +11,8 @@ namespace ei::kernels {
 namespace {
 
 // Twenty accumulators: BFMMLA takes five cycles, and four of them start in every cycle.
-constexpr int kRowPairs = 5;
-constexpr int kColumnPairs = 4;
+inline constexpr int kRowPairs = 5;
+inline constexpr int kColumnPairs = 4;
 
 // out = in + a b^T over `steps` groups of eight, at least one:
 //   a [step, row pair, half, 2 rows, 4], b [step, half, column pair, 2 columns, 4], in and out [row pair, column pair,

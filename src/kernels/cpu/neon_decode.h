@@ -21,7 +21,7 @@ struct NeonDecode {
   static void scores(const float* q, int rows, const void* keys, int count, DType type, int dim, float* s, int s_stride,
                      const void*) {
     with_type(type, [&](auto tag) {
-      constexpr DType kType = decltype(tag)::value;
+      constexpr DType kType = decltype(tag)::kType;
       for (int row = 0; row < rows;) {
         const float* from = q + row * dim;
         float* to = s + row * s_stride;
@@ -60,7 +60,7 @@ struct NeonDecode {
   static void accumulate(const float* p, int p_stride, int rows, const void* values, int count, DType type, int dim,
                          float* out, const void*) {
     with_type(type, [&](auto tag) {
-      constexpr DType kType = decltype(tag)::value;
+      constexpr DType kType = decltype(tag)::kType;
       // Sixteen accumulators whatever the number of rows: 4 x 16, 2 x 32 or 1 x 64 elements of the output.
       for (int row = 0; row < rows;) {
         const float* weights = p + row * p_stride;
