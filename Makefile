@@ -19,7 +19,7 @@ opt_in := ^(gpu|slow|model|mpi)$$
 # the slow reference (minutes each there). ASAN_FILTER='*' runs them too.
 ASAN_FILTER ?= -*Bombs*:Lanes.*:Attention.Agrees*:Attention.SeesOnly*:Attention.Reads*:Attention.IsDense*:Attention.DoesNotDependOnTheNumber*
 # libllama is not instrumented, so containers that it fills must not be watched for overflow.
-asan_env := GTEST_FILTER='$(ASAN_FILTER)' ASAN_OPTIONS=detect_container_overflow=0:detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1
+asan_env := GTEST_FILTER='$(ASAN_FILTER)' ASAN_OPTIONS=detect_container_overflow=0 UBSAN_OPTIONS=print_stacktrace=1
 tsan_env := TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 
 .PHONY: help deps build demo test check bench models format lint asan tsan fuzz clean
