@@ -16,8 +16,7 @@ constexpr size_t kHugePage = size_t{2} << 20;
 
 Result<Buffer> allocate_host(size_t bytes) {
   if (bytes == 0) return Buffer();
-  // Large memory starts on a huge page where the system has them: walking a long cache in 4 KiB pages costs a quarter
-  // of its time in address look-ups.
+  // Large memory starts on a huge page where the system has them, so that a long cache needs few address look-ups.
   const bool huge = bytes >= kHugePage;
   const size_t mapped = huge ? bytes + kHugePage : bytes;
   void* data = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
