@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -13,6 +14,7 @@
 #include "base/cancel.h"
 #include "base/result.h"
 #include "kernels/attention.h"
+#include "kernels/profile.h"
 #include "plan/kv_view.h"
 #include "tensor/buffer.h"
 #include "tensor/dtype.h"
@@ -99,8 +101,24 @@ class Stream {
   virtual void softcap(Matrix x, float cap) = 0;
   virtual void copy(Matrix from, Matrix to) = 0;
 
+  // What a sparse prefill measures and chooses (contracts in kernels/profile.h). Plans are filled while the stream
+  // runs: an attention() recorded later reads them then.
+  virtual void block_extremes(const kernels::BlockExtremesParams& params) = 0;
+  virtual void query_midrange(const kernels::QueryMidrangeParams& params) = 0;
+  virtual void block_scores(const kernels::BlockScoreParams& params) = 0;
+  virtual void block_entropy(const kernels::BlockEntropyParams& params) = 0;
+  virtual void row_scores(const kernels::RowScoreParams& params) = 0;
+  virtual void select_blocks(const kernels::SelectBlocksParams& params) = 0;
+  // What a KV compression measures.
+  virtual void window_scores(const kernels::WindowScoreParams& params) = 0;
+  // Runs `job` on the host, in its turn: what was recorded before has finished, what follows has not begun. It may read
+  // and write shared() memory and host data, and must not call the stream. Not run after a cancellation or a failure.
+  virtual void host(std::function<void()> job) = 0;
+
   // Memory that lives until the stream does; grows, never shrinks. Contents undefined.
   virtual Result<Matrix> scratch(int slot, int64_t rows, int64_t cols) = 0;
+  // The same, for small arrays that operations write and host() jobs read.
+  virtual Result<float*> shared(int slot, int64_t count) = 0;
   // Copies plain host data into stream memory (small tables: cos/sin). Valid until the next synchronize().
   virtual const void* stage(const void* data, size_t bytes) = 0;
 
@@ -113,6 +131,8 @@ class Stream {
   struct Times {
     double matmul_s = 0;
     double attention_s = 0;
+    double profile_s = 0;  // extremes, mid-ranges, scores, entropy
+    double plan_s = 0;     // choosing blocks, host jobs
     double other_s = 0;
   };
   virtual Times times() const = 0;

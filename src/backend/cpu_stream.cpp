@@ -265,7 +265,8 @@ Status CpuStream::synchronize() {
     const Times before = times_;
     status = device_.compute(graph_, cancel_);
     // ggml's products have no clock of their own: they are what is left.
-    const double own = times_.attention_s - before.attention_s + times_.other_s - before.other_s;
+    const double own = times_.attention_s - before.attention_s + times_.profile_s - before.profile_s + times_.plan_s -
+                       before.plan_s + times_.other_s - before.other_s;
     times_.matmul_s += std::max(0.0, now_s() - start - own);
   }
   graph_ = nullptr;

@@ -28,7 +28,16 @@ class CpuStream : public Stream {
   void activate(Activation kind, Matrix gate, Matrix up, Matrix out) override;
   void softcap(Matrix x, float cap) override;
   void copy(Matrix from, Matrix to) override;
+  void block_extremes(const kernels::BlockExtremesParams& params) override;
+  void query_midrange(const kernels::QueryMidrangeParams& params) override;
+  void block_scores(const kernels::BlockScoreParams& params) override;
+  void block_entropy(const kernels::BlockEntropyParams& params) override;
+  void row_scores(const kernels::RowScoreParams& params) override;
+  void select_blocks(const kernels::SelectBlocksParams& params) override;
+  void window_scores(const kernels::WindowScoreParams& params) override;
+  void host(std::function<void()> job) override;
   Result<Matrix> scratch(int slot, int64_t rows, int64_t cols) override;
+  Result<float*> shared(int slot, int64_t count) override;
   const void* stage(const void* data, size_t bytes) override;
   Status synchronize() override;
   void read(Matrix from, float* to) override;
@@ -36,6 +45,7 @@ class CpuStream : public Stream {
 
  private:
   using Job = std::function<void(Worker)>;
+  using QueueJob = std::function<void(WorkQueue&)>;
   struct Op {
     Job job;
     double* seconds = nullptr;  // where worker 0's time goes
@@ -44,6 +54,7 @@ class CpuStream : public Stream {
   static void run_op(ggml_tensor* node, int index, int count, void* op);
   // Adds a node that every worker enters once; nodes run in the order they were added, with a barrier between them.
   void add(Job job, double* seconds);
+  void add_queue(QueueJob job, double* seconds);
   void add_rows(int64_t rows, std::function<void(Range)> job);
   void add_node(ggml_tensor* node);
   void matmul_onednn(const CpuWeight& weight, Matrix x, Matrix y);
@@ -64,6 +75,8 @@ class CpuStream : public Stream {
   std::deque<WorkQueue> queues_;
   std::deque<std::vector<std::byte>> staged_;
   std::map<int, Buffer> scratch_;
+  std::map<int, std::vector<float>> shared_;
+  Buffer profile_scratch_;
   Buffer attention_scratch_;
   Buffer onednn_scratch_;
   std::map<std::pair<int64_t, int64_t>, std::unique_ptr<OnednnMatmul::Packed>> unpacked_;  // by shape, refilled per use

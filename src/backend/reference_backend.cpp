@@ -10,6 +10,7 @@
 #include "backend/host_memory.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "kernels/reference/profile_reference.h"
 
 namespace ei {
 
@@ -155,6 +156,27 @@ class ReferenceStream : public Stream {
     }
   }
 
+  void block_extremes(const kernels::BlockExtremesParams& params) override {
+    kernels::reference_block_extremes(params);
+  }
+  void query_midrange(const kernels::QueryMidrangeParams& params) override {
+    kernels::reference_query_midrange(params);
+  }
+  void block_scores(const kernels::BlockScoreParams& params) override { kernels::reference_block_scores(params); }
+  void block_entropy(const kernels::BlockEntropyParams& params) override { kernels::reference_block_entropy(params); }
+  void row_scores(const kernels::RowScoreParams& params) override { kernels::reference_row_scores(params); }
+  void select_blocks(const kernels::SelectBlocksParams& params) override { kernels::reference_select_blocks(params); }
+  void window_scores(const kernels::WindowScoreParams& params) override { kernels::reference_window_scores(params); }
+  void host(std::function<void()> job) override {
+    if (!cancelled()) job();
+  }
+
+  Result<float*> shared(int slot, int64_t count) override {
+    std::vector<float>& memory = shared_[slot];
+    if (memory.size() < static_cast<size_t>(count)) memory.resize(static_cast<size_t>(count));
+    return memory.data();
+  }
+
   Result<Matrix> scratch(int slot, int64_t rows, int64_t cols) override {
     std::vector<float>& memory = scratch_[slot];
     if (memory.size() < static_cast<size_t>(rows * cols)) memory.resize(static_cast<size_t>(rows * cols));
@@ -194,6 +216,7 @@ class ReferenceStream : public Stream {
 
   const CancelToken* cancel_;
   std::map<int, std::vector<float>> scratch_;
+  std::map<int, std::vector<float>> shared_;
   std::deque<std::vector<std::byte>> staged_;
   Times times_;
 };

@@ -5,6 +5,8 @@
 #include <cctype>
 #include <limits>
 
+#include "policy/registry.h"
+
 namespace ei::cli {
 
 namespace {
@@ -182,7 +184,11 @@ std::string environment_name(std::string_view option_name) {
 }
 
 const std::vector<std::string>& method_names() {
-  static const std::vector<std::string> names = {"full"};
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const policy::Method& method : policy::methods()) all.emplace_back(method.name);
+    return all;
+  }();
   return names;
 }
 

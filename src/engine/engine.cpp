@@ -72,9 +72,17 @@ uint64_t Engine::model_hash() const { return state_->model_hash; }
 double Engine::load_s() const { return state_->load_s; }
 
 Result<std::unique_ptr<Session>> Engine::new_session(const SessionOptions& options) const {
-  if (options.method != "full") {
-    return make_error(ErrorKind::kUsage, "unknown method '%s' (available: full)", options.method.c_str());
+  const policy::Method* method = policy::find_method(options.method);
+  if (method == nullptr) {
+    std::string names;
+    for (const policy::Method& known : policy::methods())
+      names += (names.empty() ? "" : ", ") + std::string(known.name);
+    return make_error(ErrorKind::kUsage, "unknown method '%s' (available: %s)", options.method.c_str(), names.c_str());
   }
+  const policy::PrefillOptions prefill = options.prefill.value_or(method->prefill);
+  const policy::KvOptions kv_options = options.kv.value_or(method->kv);
+  EI_RETURN_IF_ERROR(policy::validate(prefill));
+  EI_RETURN_IF_ERROR(policy::validate(kv_options));
   if (options.context < 0 || options.batch < 0) {
     return make_error(ErrorKind::kUsage, "context and batch sizes must not be negative");
   }
@@ -84,6 +92,17 @@ Result<std::unique_ptr<Session>> Engine::new_session(const SessionOptions& optio
                               .head_dim = config().head_dim,
                               .key_type = options.key_type.value_or(fallback),
                               .value_type = options.value_type.value_or(fallback)};
+  std::optional<sparse::Planner> planner;
+  if (prefill.rule != policy::PrefillRule::kDense) {
+    sparse::PlannerShape shape{.heads = config().heads,
+                               .kv_heads = config().kv_heads,
+                               .head_dim = config().head_dim,
+                               .attention_scale = config().attention_scale,
+                               .key_type = store.key_type,
+                               .global = {}};
+    for (const model::LayerFacts& facts : config().per_layer) shape.global.push_back(facts.window == 0 ? 1 : 0);
+    planner.emplace(backend(), prefill, std::move(shape));
+  }
   EI_ASSIGN_OR_RETURN(auto stream, backend().new_stream(options.cancel));
   auto state = std::make_unique<Session::State>(
       Session::State{.engine = *this,
@@ -92,7 +111,8 @@ Result<std::unique_ptr<Session>> Engine::new_session(const SessionOptions& optio
                      .stream = std::move(stream),
                      .store = kv::Store(backend(), store),
                      .context = options.context > 0 ? options.context : config().context,
-                     .batch = options.batch > 0 ? options.batch : backend().preferred_chunk()});
+                     .batch = options.batch > 0 ? options.batch : backend().preferred_chunk(),
+                     .planner = std::move(planner)});
   return std::unique_ptr<Session>(new Session(std::move(state)));
 }
 

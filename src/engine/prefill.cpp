@@ -9,6 +9,7 @@ namespace ei {
 namespace {
 
 constexpr int kLogitsSlot = 100;  // scratch slots below belong to the model
+constexpr int64_t kLogitsBytes = int64_t{64} << 20;
 
 // Query-key pairs of `tokens` rows from `first` on, one kv_head, with a window (0: none).
 double causal_pairs(int64_t first, int64_t tokens, int64_t window) {
@@ -39,13 +40,15 @@ std::vector<RopeTable> Session::State::stage_angles(int32_t first_position, int6
   return tables;
 }
 
-Result<Matrix> Session::State::record(std::span<const int32_t> chunk, int64_t logits_rows) {
+Result<Session::State::Rows> Session::State::record(std::span<const int32_t> chunk, int64_t rows, bool plan) {
   const model::Config& config = model.config();
   const auto tokens = static_cast<int64_t>(chunk.size());
   const int32_t first = store.next_position();
   EI_RETURN_IF_ERROR(store.reserve(tokens));
   EI_ASSIGN_OR_RETURN(model::Activations act, model.activations(*stream, tokens));
-  EI_ASSIGN_OR_RETURN(const Matrix out, stream->scratch(kLogitsSlot, logits_rows, config.vocab));
+  Rows out;
+  EI_ASSIGN_OR_RETURN(out.logits, stream->scratch(kLogitsSlot, std::min(rows, logits_rows()), config.vocab));
+  if (plan) EI_RETURN_IF_ERROR(planner->begin_chunk(*stream, first, tokens));
   const std::vector<RopeTable> ropes = stage_angles(first, tokens);
 
   model.embed(*stream, chunk, act);
@@ -54,44 +57,79 @@ Result<Matrix> Session::State::record(std::span<const int32_t> chunk, int64_t lo
     model.project_qkv(*stream, layer, act, ropes[static_cast<size_t>(facts.rope)], store.append(layer, tokens));
     // Behind the last layer's keys and values only the rows whose logits are wanted matter.
     const bool last = layer + 1 == model.num_layers();
-    const model::Activations rows = last ? act.tail(logits_rows) : act;
-    if (rows.x.rows == 0) break;
-    const Matrix q = model.query(rows);
+    const model::Activations wanted = last ? act.tail(rows) : act;
+    const BlockPlan* blocks = nullptr;  // null: everything is read
+    if (plan && planner->plans(layer))
+      blocks = planner->record(*stream, layer, model.query(act), store.view(layer), wanted.x.rows > 0);
+    if (wanted.x.rows == 0) break;
+    const Matrix q = model.query(wanted);
     stream->attention({.q = q.data,
                        .q_stride = q.stride,
-                       .out = rows.attended.data,
-                       .out_stride = rows.attended.stride,
+                       .out = wanted.attended.data,
+                       .out_stride = wanted.attended.stride,
                        .tokens = q.rows,
                        .num_heads = config.heads,
                        .first_position = static_cast<int32_t>(first + tokens - q.rows),
                        .scale = config.attention_scale,
                        .window = facts.window,
+                       .plan = blocks,
                        .kv = store.view(layer)});
-    model.finish_layer(*stream, layer, rows);
-    if (last) model.logits(*stream, rows.normed, out);
+    model.finish_layer(*stream, layer, wanted);
+    if (last) {
+      out.normed = wanted.normed;
+      model.logits(*stream, wanted.normed.row_range(0, out.logits.rows), out.logits);
+    }
   }
   return out;
 }
 
-Result<Matrix> Session::State::forward(std::span<const int32_t> chunk, int64_t logits_rows) {
+Result<Session::State::Rows> Session::State::forward(std::span<const int32_t> chunk, int64_t rows, bool plan) {
   const int32_t first = store.next_position();
-  Result<Matrix> recorded = record(chunk, logits_rows);
+  Result<Rows> recorded = record(chunk, rows, plan);
   const Status ran = stream->synchronize();
   if (recorded.ok() && ran.ok()) return recorded;
+  if (plan) planner->undo_chunk();
   EI_RETURN_IF_ERROR(store.truncate(first));
   return recorded.ok() ? ran.error() : recorded.error();
 }
 
-void Session::State::count_pairs(int64_t first, int64_t tokens) {
-  const model::Config& config = model.config();
-  for (const model::LayerFacts& facts : config.per_layer) {
-    const double pairs = causal_pairs(first, tokens, facts.window) * config.kv_heads;
-    stats.pairs += pairs;
-    stats.pairs_dense += pairs;
-  }
+Result<Session::State::Rows> Session::State::read_chunk(std::span<const int32_t> chunk, int64_t rows) {
+  const int64_t first = store.next_position();
+  const bool plan = sparse();
+  const Stream::Times before = stream->times();
+  EI_ASSIGN_OR_RETURN(const Rows out, forward(chunk, rows, plan));
+  const Stream::Times after = stream->times();
+  const auto tokens = static_cast<int64_t>(chunk.size());
+  const double pairs = dense_pairs(first, tokens);
+  stats.pairs_dense += pairs;
+  stats.pairs += pairs - (plan ? planner->finish_chunk() : 0);
+  stats.prompt_tokens += tokens;
+  stats.attention_s += after.attention_s - before.attention_s;
+  stats.profile_s += after.profile_s - before.profile_s;
+  stats.plan_s += after.plan_s - before.plan_s;
+  return out;
 }
 
-Status Session::State::check_room(std::span<const int32_t> tokens, int64_t logits_rows) const {
+Result<Matrix> Session::State::more_logits(Matrix normed) {
+  EI_ASSIGN_OR_RETURN(const Matrix out, stream->scratch(kLogitsSlot, normed.rows, model.config().vocab));
+  model.logits(*stream, normed, out);
+  EI_RETURN_IF_ERROR(stream->synchronize());
+  return out;
+}
+
+int64_t Session::State::logits_rows() const {
+  const int64_t row_bytes = int64_t{model.config().vocab} * static_cast<int64_t>(sizeof(float));
+  return std::max<int64_t>(1, kLogitsBytes / row_bytes);
+}
+
+double Session::State::dense_pairs(int64_t first, int64_t tokens) const {
+  double pairs = 0;
+  for (const model::LayerFacts& facts : model.config().per_layer)
+    pairs += causal_pairs(first, tokens, facts.window) * model.config().kv_heads;
+  return pairs;
+}
+
+Status Session::State::check_room(std::span<const int32_t> tokens, int64_t wanted) const {
   const int64_t held = store.next_position();
   const auto added = static_cast<int64_t>(tokens.size());
   if (added == 0) return make_error(ErrorKind::kUsage, "the prompt is empty");
@@ -105,8 +143,10 @@ Status Session::State::check_room(std::span<const int32_t> tokens, int64_t logit
     }
   }
   const kv::StoreConfig& kv = store.config();
-  const int64_t need = added * model.config().kv_bytes_per_token(kv.key_type, kv.value_type) +
-                       model::activation_bytes(model.config(), std::min(added, batch), logits_rows);
+  const int64_t need =
+      added * model.config().kv_bytes_per_token(kv.key_type, kv.value_type) +
+      model::activation_bytes(model.config(), std::min(added, batch), std::min(wanted, logits_rows())) +
+      (planner ? planner->bytes_for(held + added) : 0);
   const int64_t available = available_memory_bytes();
   if (available >= 0 && need > available) {
     return make_error(

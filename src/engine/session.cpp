@@ -7,10 +7,6 @@
 
 namespace ei {
 
-namespace {
-constexpr int64_t kLogitsBytes = int64_t{64} << 20;
-}
-
 Session::Session(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Session::~Session() = default;
 
@@ -21,29 +17,30 @@ Status Session::prefill(std::span<const int32_t> tokens, const ProgressFn& progr
 Status Session::evaluate(std::span<const int32_t> tokens, const LogitsFn& on_logits, const ProgressFn& progress) {
   State& state = *state_;
   const auto total = static_cast<int64_t>(tokens.size());
-  const int64_t vocab = state.model.config().vocab;
-  // Where every row's logits are wanted, a chunk has no more rows than fit a bounded memory.
-  const int64_t row_bytes = vocab * static_cast<int64_t>(sizeof(float));
-  const int64_t most = on_logits ? std::max<int64_t>(1, kLogitsBytes / row_bytes) : state.batch;
-  const int64_t batch = std::min(state.batch, most);
-  EI_RETURN_IF_ERROR(state.check_room(tokens, on_logits ? std::min(batch, total) : 1));
+  EI_RETURN_IF_ERROR(state.check_room(tokens, on_logits ? total : 1));
+  const int64_t end = position() + total;
+  const bool sparse = state.sparse();
+  if (sparse) EI_RETURN_IF_ERROR(state.planner->begin_prompt(end));
   const double start = now_s();
-  state.logits.resize(static_cast<size_t>(vocab));
+  state.logits.resize(static_cast<size_t>(state.model.config().vocab));
   for (int64_t done = 0; done < total;) {
-    const int64_t count = std::min(batch, total - done);
     const int64_t first = position();
+    const int64_t count =
+        sparse ? state.planner->chunk_end(first, state.batch) - first : std::min(state.batch, total - done);
     const int64_t wanted = on_logits ? count : (done + count == total ? 1 : 0);
     const double chunk_start = now_s();
-    const double attention_before = state.stream->times().attention_s;
-    EI_ASSIGN_OR_RETURN(const Matrix rows,
-                        state.forward(tokens.subspan(static_cast<size_t>(done), static_cast<size_t>(count)), wanted));
-    state.count_pairs(first, count);
+    EI_ASSIGN_OR_RETURN(
+        State::Rows rows,
+        state.read_chunk(tokens.subspan(static_cast<size_t>(done), static_cast<size_t>(count)), wanted));
     done += count;
-    state.stats.prompt_tokens += count;
     state.stats.prompt_s += now_s() - chunk_start;
-    state.stats.attention_s += state.stream->times().attention_s - attention_before;
     for (int64_t row = 0; row < wanted; ++row) {
-      state.stream->read(rows.row_range(row, 1), state.logits.data());
+      const int64_t inside = row % state.logits_rows();
+      if (row > 0 && inside == 0) {
+        const int64_t next = std::min(state.logits_rows(), wanted - row);
+        EI_ASSIGN_OR_RETURN(rows.logits, state.more_logits(rows.normed.row_range(row, next)));
+      }
+      state.stream->read(rows.logits.row_range(inside, 1), state.logits.data());
       if (on_logits) on_logits(first + row, state.logits);
     }
     if (progress) progress({.done = done, .total = total, .elapsed_s = now_s() - start});
@@ -61,9 +58,9 @@ Status Session::decode(int32_t token) {
     return make_error(ErrorKind::kUsage, "token %d is not in the vocabulary", token);
   }
   const double start = now_s();
-  EI_ASSIGN_OR_RETURN(const Matrix logits, state.forward({&token, 1}, 1));
-  state.logits.resize(static_cast<size_t>(logits.cols));
-  state.stream->read(logits, state.logits.data());
+  EI_ASSIGN_OR_RETURN(const State::Rows rows, state.forward({&token, 1}, 1, /*plan=*/false));
+  state.logits.resize(static_cast<size_t>(rows.logits.cols));
+  state.stream->read(rows.logits, state.logits.data());
   ++state.stats.generated_tokens;
   state.stats.decode_s += now_s() - start;
   return {};
@@ -79,6 +76,7 @@ const Engine& Session::engine() const { return state_->engine; }
 
 Status Session::truncate(int64_t position) {
   state_->logits.clear();
+  if (state_->planner) state_->planner->truncate(position);
   return state_->store.truncate(static_cast<int32_t>(position));
 }
 

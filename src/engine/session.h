@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "engine/stats.h"
 #include "kv/store.h"
+#include "policy/registry.h"
 #include "tensor/dtype.h"
 
 namespace ei {
@@ -23,8 +24,10 @@ struct SessionOptions {
   int64_t batch = 0;              // prompt tokens per chunk; 0: chosen by the engine
   std::optional<DType> key_type;  // default: the backend's
   std::optional<DType> value_type;
-  std::string method = "full";
-  const CancelToken* cancel = nullptr;  // may be null; must outlive the session
+  std::string method = "full";                    // a preset of policy/registry.h
+  std::optional<policy::PrefillOptions> prefill;  // instead of the preset's
+  std::optional<policy::KvOptions> kv;            // instead of the preset's
+  const CancelToken* cancel = nullptr;            // may be null; must outlive the session
 };
 
 struct PrefillProgress {

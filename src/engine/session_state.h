@@ -2,12 +2,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/engine.h"
 #include "engine/session.h"
 #include "model/model.h"
 #include "model/rope.h"
+#include "sparse/planner.h"
 
 namespace ei {
 
@@ -19,19 +21,33 @@ struct Session::State {
   kv::Store store;
   int64_t context = 0;
   int64_t batch = 0;
+  std::optional<sparse::Planner> planner;  // none: every segment reads everything
   SessionStats stats{};
   std::vector<float> logits{};              // [vocab] of the last token fed
   std::vector<model::RopeAngles> angles{};  // one per rope of the model, for the current chunk
 
-  // Runs `chunk` through all layers behind what the store holds. Gives the logits [logits_rows, vocab] of its last rows
-  // (0: only the cache is filled). On an error the store is as before.
-  Result<Matrix> forward(std::span<const int32_t> chunk, int64_t logits_rows);
-  // Adds the query-key pairs of a prompt chunk to the statistics.
-  void count_pairs(int64_t first, int64_t tokens);
-  Status check_room(std::span<const int32_t> tokens, int64_t logits_rows) const;
+  // What a chunk leaves behind, in stream memory until the next one.
+  struct Rows {
+    Matrix normed;  // [rows, width] of the last rows, behind the output norm
+    Matrix logits;  // [at most logits_rows(), vocab] of the first of these rows
+  };
+  // Runs `chunk` through all layers behind what the store holds, and computes the last `rows` rows to their end (0:
+  // only the cache is filled). On an error everything is as before. `plan`: the planner decides what it reads.
+  Result<Rows> forward(std::span<const int32_t> chunk, int64_t rows, bool plan);
+  // The same for a chunk of a prompt, with the statistics.
+  Result<Rows> read_chunk(std::span<const int32_t> chunk, int64_t rows);
+  // Logits of the next rows of a chunk with many.
+  Result<Matrix> more_logits(Matrix normed);
+  // Rows of logits computed together: bounded memory.
+  int64_t logits_rows() const;
+  // Does the planner decide what this chunk reads? Only where slots are positions.
+  bool sparse() const { return planner.has_value() && store.exact(); }
+  Status check_room(std::span<const int32_t> tokens, int64_t wanted) const;
 
  private:
-  Result<Matrix> record(std::span<const int32_t> chunk, int64_t logits_rows);
+  Result<Rows> record(std::span<const int32_t> chunk, int64_t rows, bool plan);
+  // Query-key pairs of dense attention over a chunk, all layers and kv_heads.
+  double dense_pairs(int64_t first, int64_t tokens) const;
   std::vector<RopeTable> stage_angles(int32_t first_position, int64_t tokens);
 };
 

@@ -17,6 +17,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   ei_isa(attention_neon.cpp "-march=armv8-a")
   ei_isa(attention_neonbf16.cpp "-march=armv8.2-a+bf16")
+  ei_isa(row_peaks_i8mm.cpp "-march=armv8.2-a+i8mm")
   ei_isa(peak_neonbf16.cpp "-march=armv8.2-a+bf16")
 endif()
 

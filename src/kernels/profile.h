@@ -5,6 +5,8 @@
 //   z[h, s, j] = scale * mean over the group of max(qm . k+, qm . k-)
 //   P = softmax_j(z),   E[h, s] = max(0, -sum_j P ln(P + 1e-9))
 //
+// Row scores rank the same blocks by what single rows want of them, instead of by representatives (RowScore below).
+//
 // KV compression, per layer: scores of slots under a window of recorded queries, masked by true positions.
 #pragma once
 
@@ -79,6 +81,40 @@ struct BlockEntropyParams {
   float previous_share = 0.25f;     // P <- share * previous + (1 - share) * P; the entropy is that of the result
   float* probabilities = nullptr;   // rows; may be null. May be `previous` or `scores` itself
   float* entropy = nullptr;         // [kv_heads, num_segments]; a segment that sees no block has 0
+};
+
+// How the rows of a segment rate the blocks before it. Z[t] is the log-sum-exp of everything that row t attends to.
+enum class RowScore : uint8_t {
+  // One query per token, the mean of the group's: peak[t, j] = scale * max over keys k of block j of qbar[t] . k, and
+  // Z[t] over the peaks of all blocks and the keys of the own segment up to t. Score: max over rows of peak - Z.
+  // Keys and queries may be rounded to 8 bits.
+  kGroupPeak,
+  // The share of true attention that falls on the block, of every row and head: the largest, or the sum. Slow: costs
+  // more than the attention it saves; shows what a perfect choice would give.
+  kMassMax,
+  kMassSum,
+};
+
+struct RowScoreParams {
+  RowScore kind = RowScore::kGroupPeak;
+  BlockRows rows;
+  const float* q = nullptr;  // [tokens, num_heads, head_dim], already rotated
+  int64_t q_stride = 0;      // floats between two tokens
+  int64_t tokens = 0;
+  int32_t first_position = 0;  // of row 0, inside segment rows.first_segment
+  int32_t num_heads = 0;
+  float scale = 0;
+  const uint8_t* wanted = nullptr;  // [num_segments]; rows of other segments are left as they are. Null: all
+  KvView kv;                        // slot == position, with the keys of the rows themselves
+  float* scores = nullptr;          // rows
+};
+
+// Fills plan->blocks with the highest-ranked blocks of every row. plan->offsets says how many each list takes; it is
+// read when the operation runs, so that a host() job may write it before.
+struct SelectBlocksParams {
+  BlockRows rows;
+  const float* values = nullptr;  // rows
+  BlockPlan* plan = nullptr;
 };
 
 // Mean attention of the recorded queries to every slot of the cache: softmax over the slots whose position is not

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "policy/top_indices.h"
+#include "base/top_indices.h"
 
 namespace ei::policy {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "policy/top_indices.h"
+#include "base/top_indices.h"
 
 namespace ei::policy {
 

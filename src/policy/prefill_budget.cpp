@@ -67,6 +67,12 @@ void EntropyBudget::push(int32_t first_segment, int32_t num_segments, std::span<
   next_segment_ = first_segment + num_segments;
 }
 
+void EntropyBudget::skip_to(int32_t segment) {
+  EI_CHECK_GE(segment, next_segment_);
+  next_segment_ = segment;
+  before_latest_ = heads_;
+}
+
 void collapse_counts(std::span<int32_t> counts, int32_t kv_heads) {
   const size_t heads = static_cast<size_t>(kv_heads);
   const size_t segments = counts.size() / heads;

@@ -32,6 +32,9 @@ class EntropyBudget {
   void push(int32_t first_segment, int32_t num_segments, std::span<const float> entropy, std::span<float> tokens,
             std::span<int32_t> counts);
 
+  // Goes on at `segment` as if the segments up to it had changed nothing (text that was generated, not read).
+  void skip_to(int32_t segment);
+
   int32_t next_segment() const { return next_segment_; }
   std::span<const Head> heads() const { return heads_; }
 

@@ -32,6 +32,22 @@ std::optional<SparseMode> sparse_mode_from_name(std::string_view name) {
   return std::nullopt;
 }
 
+const char* block_rank_name(BlockRank rank) {
+  switch (rank) {
+    case BlockRank::kMidrange: return "midrange";
+    case BlockRank::kPeak: return "peak";
+    case BlockRank::kOracleSum: return "oracle-sum";
+    case BlockRank::kOracleMax: return "oracle-max";
+  }
+  return "";
+}
+
+std::optional<BlockRank> block_rank_from_name(std::string_view name) {
+  for (const BlockRank rank : {BlockRank::kMidrange, BlockRank::kPeak, BlockRank::kOracleSum, BlockRank::kOracleMax})
+    if (name == block_rank_name(rank)) return rank;
+  return std::nullopt;
+}
+
 const char* logit_scale_name(LogitScale scale) { return scale == LogitScale::kNone ? "none" : "inverse-sqrt-dim"; }
 
 std::optional<LogitScale> logit_scale_from_name(std::string_view name) {
@@ -55,6 +71,9 @@ Status validate(const PrefillOptions& options) {
   if (options.min_budget < 0 || options.min_budget > options.base_budget)
     return make_error(ErrorKind::kUsage, "min budget must lie between 0 and the base budget: %d, base budget %d",
                       options.min_budget, options.base_budget);
+  if (options.mode == SparseMode::kReleased && options.select != BlockRank::kMidrange)
+    return make_error(ErrorKind::kUsage, "sparse mode released ranks blocks by midrange only, not by %s",
+                      block_rank_name(options.select));
   // The product must stay a number of tokens that fits 32 bits.
   if (!(options.max_factor >= 1.0) || options.max_factor * options.base_budget > 1e9)
     return make_error(ErrorKind::kUsage, "max factor must be at least 1 and max factor x base budget at most 1e9: %g",
@@ -74,7 +93,7 @@ bool is_dense_layer(const PrefillOptions& options, int32_t layer) {
 }
 
 bool ranks_on_probabilities(const PrefillOptions& options) {
-  return options.mode == SparseMode::kReleased || options.layer_fusion;
+  return options.select == BlockRank::kMidrange && (options.mode == SparseMode::kReleased || options.layer_fusion);
 }
 
 }  // namespace ei::policy

@@ -24,6 +24,16 @@ enum class SparseMode : uint8_t {
 const char* sparse_mode_name(SparseMode mode);  // "ragged", "collapsed", "released"
 std::optional<SparseMode> sparse_mode_from_name(std::string_view name);
 
+// What ranks the blocks of a segment (kernels/profile.h). The budgets follow the entropy of `midrange` in any case.
+enum class BlockRank : uint8_t {
+  kMidrange,   // published: the middle of the segment's queries against the extremes of the block's keys
+  kPeak,       // the row that wants the block most, relative to all that the row attends to
+  kOracleSum,  // true attention mass, summed over the rows; for research
+  kOracleMax,  // true attention mass of the row that gives the block most; for research
+};
+const char* block_rank_name(BlockRank rank);  // "midrange", "peak", "oracle-sum", "oracle-max"
+std::optional<BlockRank> block_rank_from_name(std::string_view name);
+
 // The temperature of the logits whose entropy is taken. The ranking does not depend on it.
 enum class LogitScale : uint8_t { kNone, kInverseSqrtDim };
 const char* logit_scale_name(LogitScale scale);  // "none", "inverse-sqrt-dim"
@@ -51,6 +61,7 @@ struct PrefillOptions {
   LogitScale logit_scale = LogitScale::kNone;
   bool last_dense = true;  // the last segment of a prompt reads everything
   SparseMode mode = SparseMode::kRagged;
+  BlockRank select = BlockRank::kMidrange;
   RigidTest rigid_test = RigidTest::kCausal;
 
   SegmentGrid grid() const { return {segment, block}; }

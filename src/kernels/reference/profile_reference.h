@@ -9,6 +9,8 @@ void reference_block_extremes(const BlockExtremesParams& params);
 void reference_query_midrange(const QueryMidrangeParams& params);
 void reference_block_scores(const BlockScoreParams& params);
 void reference_block_entropy(const BlockEntropyParams& params);
+void reference_row_scores(const RowScoreParams& params);
+void reference_select_blocks(const SelectBlocksParams& params);
 void reference_window_scores(const WindowScoreParams& params);
 
 }  // namespace ei::kernels

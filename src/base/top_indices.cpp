@@ -1,11 +1,11 @@
-#include "policy/top_indices.h"
+#include "base/top_indices.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <functional>
 
-namespace ei::policy {
+namespace ei {
 namespace {
 
 // Larger key = earlier in the order. The upper half orders the floats, the lower half prefers small indices.
@@ -35,4 +35,4 @@ void append_top_indices(std::span<const float> values, int64_t count, std::vecto
   std::sort(out.begin() + static_cast<std::ptrdiff_t>(begin), out.end());
 }
 
-}  // namespace ei::policy
+}  // namespace ei

@@ -6,11 +6,11 @@
 #include <span>
 #include <vector>
 
-namespace ei::policy {
+namespace ei {
 
 // Appends the indices of the `count` largest values to `out`, ascending; all of them when count >= values.size().
 // NaN ranks below everything. `scratch` is reused between calls.
 void append_top_indices(std::span<const float> values, int64_t count, std::vector<uint64_t>& scratch,
                         std::vector<int32_t>& out);
 
-}  // namespace ei::policy
+}  // namespace ei

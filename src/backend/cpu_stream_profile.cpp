@@ -1,0 +1,70 @@
+// What a sparse prefill and a KV compression add to the graph of a chunk.
+#include "backend/cpu_stream.h"
+#include "kernels/cpu/profile.h"
+#include "kernels/reference/profile_reference.h"
+
+namespace ei {
+
+void CpuStream::add_queue(QueueJob job, double* seconds) {
+  WorkQueue& queue = new_queue();
+  add([job = std::move(job), &queue](Worker) { job(queue); }, seconds);
+}
+
+void CpuStream::block_extremes(const kernels::BlockExtremesParams& params) {
+  add([params](Worker worker) { kernels::block_extremes(params, worker); }, &times_.profile_s);
+}
+
+void CpuStream::query_midrange(const kernels::QueryMidrangeParams& params) {
+  add([params](Worker worker) { kernels::query_midrange(params, worker); }, &times_.profile_s);
+}
+
+void CpuStream::block_scores(const kernels::BlockScoreParams& params) {
+  add_queue([params](WorkQueue& queue) { kernels::block_scores(params, queue); }, &times_.profile_s);
+}
+
+void CpuStream::block_entropy(const kernels::BlockEntropyParams& params) {
+  add_queue([params](WorkQueue& queue) { kernels::block_entropy(params, queue); }, &times_.profile_s);
+}
+
+void CpuStream::row_scores(const kernels::RowScoreParams& params) {
+  if (params.kind != kernels::RowScore::kGroupPeak || params.rows.grid.block % 8 != 0) {
+    add_queue([params](WorkQueue& queue) { kernels::row_scores_plain(params, queue); }, &times_.profile_s);
+    return;
+  }
+  const kernels::PeakVariant& peaks = kernels::choose_peak(isa_);
+  void* memory = grow(profile_scratch_, peaks.scratch_bytes(params, device_.threads()));
+  if (memory == nullptr) return;
+  WorkQueue& queue = new_queue();
+  add([&peaks, params, memory](Worker worker) { peaks.pack(params, memory, worker); }, &times_.profile_s);
+  add([&peaks, params, memory, &queue](Worker worker) { peaks.score(params, memory, queue, worker); },
+      &times_.profile_s);
+  add([&peaks, params, memory](Worker worker) { peaks.merge(params, memory, worker); }, &times_.profile_s);
+}
+
+void CpuStream::select_blocks(const kernels::SelectBlocksParams& params) {
+  add_queue([params](WorkQueue& queue) { kernels::select_blocks(params, queue); }, &times_.plan_s);
+}
+
+void CpuStream::window_scores(const kernels::WindowScoreParams& params) {
+  add(
+      [params](Worker worker) {
+        if (worker.index == 0) kernels::reference_window_scores(params);
+      },
+      &times_.other_s);
+}
+
+void CpuStream::host(std::function<void()> job) {
+  add(
+      [job = std::move(job), this](Worker worker) {
+        if (worker.index == 0 && (cancel_ == nullptr || !cancel_->cancelled())) job();
+      },
+      &times_.plan_s);
+}
+
+Result<float*> CpuStream::shared(int slot, int64_t count) {
+  std::vector<float>& memory = shared_[slot];
+  if (memory.size() < static_cast<size_t>(count)) memory.resize(static_cast<size_t>(count));
+  return memory.data();
+}
+
+}  // namespace ei

@@ -1,0 +1,13 @@
+// The row-peak variants, each defined in a file of its own.
+#pragma once
+
+#include "kernels/cpu/profile.h"
+
+namespace ei::kernels {
+
+const PeakVariant& portable_peaks();
+#if defined(__aarch64__)
+const PeakVariant& i8mm_peaks();
+#endif
+
+}  // namespace ei::kernels
