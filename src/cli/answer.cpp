@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cli/input.h"
+#include "cli/method_options.h"
 #include "cli/progress.h"
 #include "cli/setup.h"
 
@@ -78,6 +79,7 @@ Result<Answer> answer(const CommandContext& context, Session& session, const Ans
   made.report = make_report({.session = session,
                              .result = *result,
                              .method = context.settings.method,
+                             .method_options = method_options_text(context.settings),
                              .before = before,
                              .prompt_tokens = prompt_tokens,
                              .cached_tokens = request.cached});

@@ -31,6 +31,7 @@ Json to_object(const BenchRow& row) {
                  {"model_size", row.model_bytes},
                  {"model_n_params", row.parameters},
                  {"method", row.test.method},
+                 {"method_options", row.method_options},
                  {"n_batch", row.test.batch},
                  {"n_threads", row.test.threads},
                  {"type_k", row.type_k},
@@ -46,6 +47,10 @@ Json to_object(const BenchRow& row) {
                  {"samples_ns", row.samples_ns},
                  {"samples_ts", row.samples_ts()},
                  {"density", row.density},
+                 {"profile_ms", row.profile_ms},
+                 {"plan_ms", row.plan_ms},
+                 {"attention_ms", row.attention_ms},
+                 {"matmul_ms", row.matmul_ms},
                  {"kv_bytes", row.kv_bytes},
                  {"peak_rss_bytes", row.peak_rss}};
   if (row.peak) {

@@ -43,7 +43,13 @@ struct BenchRow {
   std::string type_v;
   std::string test_time;
   std::vector<int64_t> samples_ns;
+  std::string method_options;  // what was changed in the method's preset
   double density = 1;
+  // Of one run, on average; prompts only.
+  double profile_ms = 0;
+  double plan_ms = 0;
+  double attention_ms = 0;
+  double matmul_ms = 0;
   int64_t kv_bytes = 0;
   int64_t peak_rss = 0;
   double gflops = 0;    // prompts: arithmetic per second

@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "cli/bench_row.h"
 #include "cli/command.h"
+#include "cli/method_options.h"
 #include "cli/progress.h"
 #include "cli/setup.h"
 #include "kernels/peak.h"
@@ -54,8 +55,7 @@ class Bench {
         tokens_(random_tokens(test.depth + test.tokens(), engine.config().vocab)) {}
 
   Result<BenchRow> run() {
-    Settings settings = context_.settings;
-    settings.method = test_.method;
+    Settings settings = settings_for_method(context_.settings, test_.method);
     settings.batch_size = test_.batch;
     settings.ctx_size = std::max<int64_t>(test_.depth + test_.tokens(), 1);
     EI_ASSIGN_OR_RETURN(session_, new_session(engine_, settings, context_.interrupts.stop_now()));
@@ -66,6 +66,7 @@ class Bench {
       EI_RETURN_IF_ERROR(session_->truncate(test_.depth));
     }
     BenchRow row = describe();
+    row.method_options = method_options_text(settings);
     const SessionStats before = session_->stats();
     for (int64_t repetition = 0; repetition < settings.repetitions; ++repetition) {
       const double start = now_s();
@@ -133,6 +134,11 @@ class Bench {
     double seconds = 0;
     for (const int64_t ns : row.samples_ns) seconds += static_cast<double>(ns) * 1e-9;
     const auto runs = static_cast<double>(row.samples_ns.size());
+    const auto ms_per_run = [runs](double later, double earlier) { return 1000 * (later - earlier) / runs; };
+    row.profile_ms = ms_per_run(after.profile_s, before.profile_s);
+    row.plan_ms = ms_per_run(after.plan_s, before.plan_s);
+    row.attention_ms = ms_per_run(after.attention_s, before.attention_s);
+    row.matmul_ms = ms_per_run(after.matmul_s, before.matmul_s);
     const model::Config& config = engine_.config();
     if (test_.n_prompt > 0) {
       // Two operations per weight and token (the embedding is a look-up), and 4 * head_dim per pair and query head.

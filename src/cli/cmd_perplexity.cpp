@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "cli/command.h"
 #include "cli/input.h"
+#include "cli/method_options.h"
 #include "cli/options.h"
 #include "cli/parse.h"
 #include "cli/progress.h"
@@ -149,6 +150,7 @@ std::string to_json(const Settings& settings, const Engine& engine, const Scores
   object["model"] = engine.file().path();
   object["backend"] = engine.backend().name();
   object["method"] = settings.method;
+  object["method_options"] = method_options_text(settings);
   object["ctx_size"] = settings.ppl_ctx_size;
   object["chunks"] = scores.chunks;
   object["tokens"] = scores.base.count();

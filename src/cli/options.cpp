@@ -5,6 +5,7 @@
 #include <cctype>
 #include <limits>
 
+#include "cli/method_options.h"
 #include "policy/registry.h"
 
 namespace ei::cli {
@@ -133,8 +134,9 @@ std::vector<Option> other_options() {
        toggle(&Settings::parse_special)},
       {"--chunks", "N", "most chunks to score; -1: all", kPerplexity, whole(&Settings::chunks, -1, kNoLimit)},
       {"--kl-divergence", "", "compare with the settings of --vs", kPerplexity, toggle(&Settings::kl_divergence)},
-      {"--vs", "SETTINGS", "key=value,...: what differs, for example ctk=f16,ctv=f16 or device=reference", kPerplexity,
-       text(&Settings::vs)},
+      {"--vs", "SETTINGS",
+       "key=value,...: what differs, as in ctk=f16,ctv=f16 or base-budget=512; a method begins at its own preset",
+       kPerplexity, text(&Settings::vs)},
       {"-s --seed", "N", "which fact is hidden, and where", kDemo, whole(&Settings::demo_seed, 0, kMaxSeed)},
       {"--tokens", "N", "length of the text", kDemo, whole(&Settings::demo_tokens, 512, kMaxTokens)},
       {"--logits-out", "FILE", "write the prompt's logits: raw f32, [positions, vocab]", kRun,
@@ -167,7 +169,7 @@ std::string_view Option::name() const {
 const std::vector<Option>& options() {
   static const std::vector<Option> table = [] {
     std::vector<Option> all;
-    for (auto part : {model_options, prompt_options, generation_options, bench_options, other_options}) {
+    for (auto part : {model_options, prefill_flags, prompt_options, generation_options, bench_options, other_options}) {
       for (Option& option : part()) all.push_back(std::move(option));
     }
     return all;

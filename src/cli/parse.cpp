@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/config_file.h"
+#include "cli/method_options.h"
 
 namespace ei::cli {
 
@@ -170,6 +171,11 @@ Status apply(const Given& given, Settings& settings) {
   return make_error(status.error().kind, "--%s: %s%s", std::string(given.option->name()).c_str(),
                     status.error().message.c_str(), given.origin.c_str());
 }
+
+Status check_methods(const CommandEntry& entry, const Settings& settings) {
+  const std::vector<std::string> one = {settings.method};
+  return check_method_options(settings, entry.command == kBench ? settings.bench_methods : one);
+}
 }  // namespace
 
 Result<Settings> parse_settings(const CommandEntry& entry, std::span<const std::string> arguments,
@@ -192,12 +198,17 @@ Result<Settings> parse_settings(const CommandEntry& entry, std::span<const std::
   for (Given& given : upper) add(all, std::move(given));
   EI_RETURN_IF_ERROR(exclude(all));
   for (const Given& given : all) EI_RETURN_IF_ERROR(apply(given, settings));
+  EI_RETURN_IF_ERROR(check_methods(entry, settings));
   return settings;
 }
 
 Result<Settings> with_overrides(const CommandEntry& entry, const Settings& base, const std::string& overrides) {
   Settings settings = base;
-  for (const std::string& item : split(overrides, ',')) {
+  const std::vector<std::string> items = split(overrides, ',');
+  // Another method begins at its own preset: what was said about the first one says nothing about it.
+  if (std::any_of(items.begin(), items.end(), [](const std::string& item) { return item.starts_with("method="); }))
+    settings.method_options.clear();
+  for (const std::string& item : items) {
     const size_t equals = item.find('=');
     const Option* option = equals == std::string::npos ? nullptr : find_key(item.substr(0, equals), entry.command);
     if (option == nullptr) {
@@ -205,6 +216,8 @@ Result<Settings> with_overrides(const CommandEntry& entry, const Settings& base,
     }
     EI_RETURN_IF_ERROR(apply({option, item.substr(equals + 1), " (from --vs)", Level::kFlag}, settings));
   }
+  if (const Status status = check_methods(entry, settings); !status.ok())
+    return make_error(status.error().kind, "--vs: %s", status.error().message.c_str());
   return settings;
 }
 

@@ -19,6 +19,7 @@ SessionStats difference(const SessionStats& after, const SessionStats& before) {
   stats.profile_s -= before.profile_s;
   stats.plan_s -= before.plan_s;
   stats.attention_s -= before.attention_s;
+  stats.matmul_s -= before.matmul_s;
   return stats;
 }
 
@@ -39,6 +40,7 @@ RunReport make_report(const ReportInput& input) {
   report.backend = engine.backend().name();
   report.backend_detail = engine.backend().describe();
   report.method = input.method;
+  report.method_options = input.method_options;
   report.seed = input.result.seed;
   report.prompt_tokens = input.prompt_tokens;
   report.generated_tokens = static_cast<int64_t>(input.result.tokens.size());
@@ -65,6 +67,7 @@ std::string report_json(const RunReport& report) {
   object["backend"] = report.backend;
   object["backend_detail"] = report.backend_detail;
   object["method"] = report.method;
+  object["method_options"] = report.method_options;
   object["seed"] = report.seed;
   object["tokens"] = {
       {"prompt", report.prompt_tokens}, {"generated", report.generated_tokens}, {"cached", report.cached_tokens}};
@@ -76,7 +79,8 @@ std::string report_json(const RunReport& report) {
                        {"predicted_per_second", report.predicted_per_second()}};
   object["prefill"] = {{"density", stats.density()},       {"pairs", stats.pairs},
                        {"pairs_dense", stats.pairs_dense}, {"profile_ms", ms(stats.profile_s)},
-                       {"plan_ms", ms(stats.plan_s)},      {"attention_ms", ms(stats.attention_s)}};
+                       {"plan_ms", ms(stats.plan_s)},      {"attention_ms", ms(stats.attention_s)},
+                       {"matmul_ms", ms(stats.matmul_s)}};
   object["kv"] = {{"bytes", report.kv_bytes},
                   {"bytes_full", report.kv_bytes_full},
                   {"tokens_kept", report.kv_tokens_kept},
@@ -91,7 +95,9 @@ std::string report_json(const RunReport& report) {
 void print_timings(const Console& console, const RunReport& report) {
   const SessionStats& stats = report.stats;
   const auto line = [&](const std::string& text) { console.note(console.dim(text)); };
-  line(str_format("load       %s, method %s", format_seconds(report.load_s).c_str(), report.method.c_str()));
+  const std::string changed = report.method_options.empty() ? "" : " with " + report.method_options;
+  line(str_format("load       %s, method %s%s", format_seconds(report.load_s).c_str(), report.method.c_str(),
+                  changed.c_str()));
   line(str_format("backend    %s", report.backend_detail.c_str()));
   line(str_format("prompt     %lld tokens (%lld cached) in %s, %.1f tokens/s",
                   static_cast<long long>(report.prompt_tokens), static_cast<long long>(report.cached_tokens),
@@ -101,6 +107,11 @@ void print_timings(const Console& console, const RunReport& report) {
   line(str_format("           first token after %s", format_seconds(report.ttft_s).c_str()));
   line(str_format("attention  density %.3f, %s of the prompt time", stats.density(),
                   format_seconds(stats.attention_s).c_str()));
+  if (const double choosing_s = stats.profile_s + stats.plan_s; choosing_s > 0) {
+    line(str_format("           choosing blocks: profile %s, plan %s, %.1f %% of the prompt time",
+                    format_seconds(stats.profile_s).c_str(), format_seconds(stats.plan_s).c_str(),
+                    100 * choosing_s / stats.prompt_s));
+  }
   line(str_format("KV cache   %lld of %lld tokens kept, %s of %s", static_cast<long long>(report.kv_tokens_kept),
                   static_cast<long long>(report.kv_tokens_total),
                   format_bytes(static_cast<double>(report.kv_bytes)).c_str(),

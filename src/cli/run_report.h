@@ -18,6 +18,7 @@ struct RunReport {
   std::string backend;
   std::string backend_detail;  // kernels and dense maths that ran
   std::string method;
+  std::string method_options;  // what was changed in its preset
   uint32_t seed = 0;
   int64_t prompt_tokens = 0;
   int64_t generated_tokens = 0;
@@ -42,6 +43,7 @@ struct ReportInput {
   const Session& session;
   const GenerateResult& result;
   const std::string& method;
+  std::string method_options;
   SessionStats before;  // the session's statistics before this answer
   int64_t prompt_tokens = 0;
   int64_t cached_tokens = 0;

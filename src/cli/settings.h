@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@ struct Settings {
   std::string cache_type_k;
   std::string cache_type_v;
   std::string method = "full";
+  std::map<std::string, std::string> method_options;  // changes to its preset, by option name (method_options.h)
 
   // The prompt.
   std::optional<std::string> prompt;

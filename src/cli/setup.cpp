@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "base/clock.h"
+#include "cli/method_options.h"
 
 namespace ei::cli {
 
@@ -72,6 +73,7 @@ Result<std::unique_ptr<Session>> new_session(const Engine& engine, const Setting
   options.key_type = key_type(settings);
   options.value_type = value_type(settings);
   options.method = settings.method;
+  EI_ASSIGN_OR_RETURN(options.prefill, prefill_options(settings));
   options.cancel = &cancel;
   return engine.new_session(options);
 }

@@ -105,6 +105,7 @@ Result<Session::State::Rows> Session::State::read_chunk(std::span<const int32_t>
   stats.pairs += pairs - (plan ? planner->finish_chunk() : 0);
   stats.prompt_tokens += tokens;
   stats.attention_s += after.attention_s - before.attention_s;
+  stats.matmul_s += after.matmul_s - before.matmul_s;
   stats.profile_s += after.profile_s - before.profile_s;
   stats.plan_s += after.plan_s - before.plan_s;
   return out;

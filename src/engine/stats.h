@@ -14,9 +14,11 @@ struct SessionStats {
   // costs.
   double pairs = 0;
   double pairs_dense = 0;
+  // Of prompt_s.
   double profile_s = 0;
   double plan_s = 0;
-  double attention_s = 0;  // of prompt_s
+  double attention_s = 0;
+  double matmul_s = 0;
 
   double density() const { return pairs_dense > 0 ? pairs / pairs_dense : 1.0; }
 };

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/result.h"
 #include "process.h"
 
 namespace ei::e2e {
@@ -51,7 +52,7 @@ TEST(Run, JsonHasEveryName) {
   const std::vector<std::pair<const char*, std::vector<const char*>>> groups = {
       {"tokens", {"prompt", "generated", "cached"}},
       {"timings", {"load_ms", "prompt_ms", "ttft_ms", "predicted_ms", "prompt_per_second", "predicted_per_second"}},
-      {"prefill", {"density", "pairs", "pairs_dense", "profile_ms", "plan_ms", "attention_ms"}},
+      {"prefill", {"density", "pairs", "pairs_dense", "profile_ms", "plan_ms", "attention_ms", "matmul_ms"}},
       {"kv", {"bytes", "bytes_full", "tokens_kept", "tokens_total", "compressions", "evicted"}},
       {"memory", {"peak_rss_bytes", "device_bytes"}}};
   for (const auto& [group, names] : groups) {
@@ -60,6 +61,27 @@ TEST(Run, JsonHasEveryName) {
   EXPECT_EQ(object["prefill"]["density"], 1.0);
   EXPECT_EQ(object["kv"]["tokens_kept"], object["kv"]["tokens_total"]);
   EXPECT_EQ(object["tokens"]["generated"], 5);
+}
+
+TEST(Run, ReadsAPromptSparselyWithTheOptionsOfTheMethod) {
+  std::string prompt = "The pass key is 48213. Remember it.";
+  for (int i = 0; i < 100; ++i) prompt += str_format(" Boat number %d went down the river to the mill.", i);
+  const auto read = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"run", "-f", "-", "-n", "8", "--temp", "0", "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = run(Invocation{.arguments = arguments, .input = prompt + "\n\nWhat is the pass key?"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return parse(outcome.out);
+  };
+  const json sparse =
+      read({"--method", "entropyinfer", "--segment", "128", "--threshold", "256", "--base-budget", "64"});
+  EXPECT_EQ(sparse["text"], "48213");
+  EXPECT_EQ(sparse["method"], "entropyinfer");
+  EXPECT_EQ(sparse["method_options"], "base-budget=64,segment=128,threshold=256");
+  EXPECT_LT(sparse["prefill"]["density"], 0.9);
+  EXPECT_GT(sparse["prefill"]["profile_ms"], 0.0);
+  // The presets start at 4 096 tokens: shorter prompts lose nothing.
+  EXPECT_EQ(read({"--method", "entropyinfer"})["prefill"]["density"], 1.0);
 }
 
 TEST(Run, TheSameSeedGivesTheSameText) {
@@ -214,8 +236,9 @@ TEST(Bench, RowsCarryLlamaBenchNames) {
   const json rows = parse(outcome.out);
   ASSERT_EQ(rows.size(), 6u);
   for (const char* name :
-       {"n_prompt", "n_gen", "n_depth", "n_threads", "avg_ns", "stddev_ns", "avg_ts", "stddev_ts", "samples_ns",
-        "method", "backend", "density", "kv_bytes", "peak_rss_bytes", "build_commit", "cpu_info", "gpu_info"}) {
+       {"n_prompt",   "n_gen",    "n_depth",        "n_threads",    "avg_ns",   "stddev_ns",  "avg_ts",  "stddev_ts",
+        "samples_ns", "method",   "method_options", "backend",      "density",  "profile_ms", "plan_ms", "attention_ms",
+        "matmul_ms",  "kv_bytes", "peak_rss_bytes", "build_commit", "cpu_info", "gpu_info"}) {
     for (const json& row : rows) EXPECT_TRUE(row.contains(name)) << name;
   }
   EXPECT_EQ(rows[1]["n_prompt"], 32);

@@ -41,6 +41,10 @@ TEST(Mistakes, OfUsageAreOneLineAndExitTwo) {
       {{"run", "-p", "x", "--top-p", "2"}, 2, "'2' is out of range: from 0 to 1"},
       {{"run", "-p", "x", "-ctk", "q1"}, 2, "'q1' is none of f32, f16, bf16"},
       {{"run", "-p", "x", "--method", "magic"}, 2, "'magic' is none of full"},
+      {{"run", "-p", "x", "--base-budget", "512"}, 2, "--base-budget has no meaning with --method full"},
+      {{"run", "-p", "x", "--method", "entropyinfer", "--block", "7"}, 2, "block must divide segment"},
+      {{"run", "-p", "x", "--method", "entropyinfer", "--budget-rule", "fixed", "--e-t", "1"}, 2, "no meaning"},
+      {{"bench", "--method", "entropyinfer", "--sparse-mode", "released"}, 2, "midrange only"},
       {{"run", "-p", "x", "-f", "y"}, 2, "--prompt and --file exclude each other"},
       {{"run", "-p", "x", "--grammar", "root ::= \"a\"", "-j", "{}"}, 2, "exclude each other"},
       {{"run", "-p", ""}, 2, "the prompt is empty"},
@@ -61,6 +65,7 @@ TEST(Mistakes, OfUsageAreOneLineAndExitTwo) {
       {{"bench", "-o", "xml"}, 2, "'xml' is none of md, csv, json, jsonl"},
       {{"perplexity"}, 2, "no text to score"},
       {{"perplexity", "-f", model(), "--kl-divergence"}, 2, "go together"},
+      {{"perplexity", "-f", model(), "--kl-divergence", "--vs", "block=8"}, 2, "--vs: --block has no meaning"},
       {{"tokenize", "-p", "x", "--ids", "--json"}, 2, "--ids and --json exclude each other"},
       {{"demo", "--tokens", "3"}, 2, "'3' is out of range"},
   };

@@ -1,0 +1,212 @@
+#include "cli/method_options.h"
+
+#include <functional>
+#include <limits>
+#include <optional>
+
+#include "policy/registry.h"
+
+namespace ei::cli {
+
+namespace {
+using policy::PrefillOptions;
+
+constexpr unsigned kReadsPrompts = kRun | kChat | kBench | kPerplexity | kDemo;
+constexpr int64_t kMaxTokens = int64_t{1} << 30;
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+
+using Apply = std::function<Status(PrefillOptions&, const std::string&)>;
+
+struct PrefillFlag {
+  std::string_view name;  // with its dashes
+  std::string_view value;
+  std::string_view help;
+  bool entropy_only;  // a fixed budget does not read it
+  Apply apply;
+};
+
+Apply tokens(int32_t PrefillOptions::*field, int64_t low) {
+  return [=](PrefillOptions& options, const std::string& value) -> Status {
+    EI_ASSIGN_OR_RETURN(const int64_t number, parse_whole(value, low, kMaxTokens));
+    options.*field = static_cast<int32_t>(number);
+    return {};
+  };
+}
+
+Apply number(double PrefillOptions::*field, double low) {
+  return [=](PrefillOptions& options, const std::string& value) -> Status {
+    EI_ASSIGN_OR_RETURN(options.*field, parse_real(value, low, kInfinite));
+    return {};
+  };
+}
+
+Apply on_off(bool PrefillOptions::*field) {
+  return [=](PrefillOptions& options, const std::string& value) -> Status {
+    EI_ASSIGN_OR_RETURN(options.*field, parse_switch(value));
+    return {};
+  };
+}
+
+template <typename Enum>
+struct Name {
+  std::string_view name;
+  Enum value;
+};
+
+template <typename Enum>
+Apply one_of(Enum PrefillOptions::*field, std::vector<Name<Enum>> names) {
+  return [=](PrefillOptions& options, const std::string& value) -> Status {
+    std::string known;
+    for (const Name<Enum>& entry : names) {
+      if (entry.name == value) {
+        options.*field = entry.value;
+        return {};
+      }
+      known += (known.empty() ? "" : ", ") + std::string(entry.name);
+    }
+    return make_error(ErrorKind::kUsage, "'%s' is none of %s", value.c_str(), known.c_str());
+  };
+}
+
+template <typename Enum>
+Apply one_of(Enum PrefillOptions::*field, const char* (*name_of)(Enum), std::initializer_list<Enum> values) {
+  std::vector<Name<Enum>> names;
+  for (const Enum value : values) names.push_back({name_of(value), value});
+  return one_of(field, std::move(names));
+}
+
+const std::vector<PrefillFlag>& prefill_table() {
+  using policy::BlockRank;
+  using policy::LogitScale;
+  using policy::PrefillRule;
+  using policy::RigidTest;
+  using policy::SparseMode;
+  using Options = PrefillOptions;
+  static const std::vector<PrefillFlag> table = {
+      {"--segment", "N", "sparse prefill: query tokens that share one choice of blocks", false,
+       tokens(&Options::segment, 1)},
+      {"--block", "N", "sparse prefill: key tokens chosen together; divides the segment", false,
+       tokens(&Options::block, 1)},
+      {"--threshold", "N", "sparse prefill: segments that begin before this position read everything", false,
+       tokens(&Options::threshold, 0)},
+      {"--budget-rule", "RULE", "sparse prefill: entropy (follows the block scores) or fixed (always the base budget)",
+       false,
+       one_of<PrefillRule>(&Options::rule, {{"entropy", PrefillRule::kEntropy}, {"fixed", PrefillRule::kFixed}})},
+      {"--base-budget", "N", "sparse prefill: earlier tokens a segment may read", false,
+       tokens(&Options::base_budget, 1)},
+      {"--min-budget", "N", "sparse prefill: least budget of a dynamic kv_head; 0: the base budget", true,
+       tokens(&Options::min_budget, 0)},
+      {"--max-factor", "X", "sparse prefill: greatest budget, in base budgets", true, number(&Options::max_factor, 1)},
+      {"--e-t", "X", "sparse prefill: entropy under which a kv_head counts as rigid", true, number(&Options::e_t, 0)},
+      {"--delta-t", "X", "sparse prefill: relative growth of the entropy that leaves a budget as it is", true,
+       number(&Options::delta_t, 0)},
+      {"--alpha", "X", "sparse prefill: base budgets added for a growth of delta-t + 1", true,
+       number(&Options::alpha, 0)},
+      {"--layer-skip", "N", "sparse prefill: layers below this one read everything", false,
+       tokens(&Options::layer_skip, 0)},
+      {"--layer-fusion", "ON", "sparse prefill: on or off: blend block probabilities with the layer before", false,
+       on_off(&Options::layer_fusion)},
+      {"--logit-scale", "NAME", "sparse prefill: none or inverse-sqrt-dim: the temperature of the entropy", false,
+       one_of(&Options::logit_scale, policy::logit_scale_name, {LogitScale::kNone, LogitScale::kInverseSqrtDim})},
+      {"--last-dense", "ON", "sparse prefill: on or off: the last segment of a prompt reads everything", false,
+       on_off(&Options::last_dense)},
+      {"--sparse-mode", "MODE",
+       "sparse prefill: ragged (a count per kv_head), collapsed (per layer) or released (and ranked on probabilities)",
+       false,
+       one_of(&Options::mode, policy::sparse_mode_name,
+              {SparseMode::kRagged, SparseMode::kCollapsed, SparseMode::kReleased})},
+      {"--select", "SCORE", "sparse prefill: what ranks blocks: midrange, peak, or for research oracle-sum, oracle-max",
+       false,
+       one_of(&Options::select, policy::block_rank_name,
+              {BlockRank::kMidrange, BlockRank::kPeak, BlockRank::kOracleSum, BlockRank::kOracleMax})},
+      {"--rigid-test", "WHEN", "sparse prefill: causal, or whole-trace (looks at later segments too, as released)",
+       true,
+       one_of<RigidTest>(&Options::rigid_test,
+                         {{"causal", RigidTest::kCausal}, {"whole-trace", RigidTest::kWholeTrace}})},
+  };
+  return table;
+}
+
+const std::string* given_value(const Settings& settings, const PrefillFlag& flag) {
+  const auto found = settings.method_options.find(std::string(flag.name.substr(2)));
+  return found == settings.method_options.end() ? nullptr : &found->second;
+}
+
+bool reads_sparsely(std::string_view method) {
+  const policy::Method* known = policy::find_method(method);
+  return known != nullptr && known->prefill.rule != policy::PrefillRule::kDense;
+}
+
+Error no_meaning(std::string_view flag, const std::string& with) {
+  return make_error(ErrorKind::kUsage, "%s has no meaning with %s", std::string(flag).c_str(), with.c_str());
+}
+}  // namespace
+
+std::vector<Option> prefill_flags() {
+  std::vector<Option> flags;
+  for (const PrefillFlag& flag : prefill_table()) {
+    const std::string name(flag.name.substr(2));
+    Binding binding;
+    binding.set = [name, apply = flag.apply](Settings& settings, const std::string& value) -> Status {
+      PrefillOptions scratch;  // only to see whether the value can be read
+      EI_RETURN_IF_ERROR(apply(scratch, value));
+      settings.method_options[name] = value;
+      return {};
+    };
+    binding.show = [name](const Settings& settings) {
+      const auto found = settings.method_options.find(name);
+      return found == settings.method_options.end() ? std::string() : found->second;
+    };
+    flags.push_back({flag.name, flag.value, flag.help, kReadsPrompts, std::move(binding)});
+  }
+  return flags;
+}
+
+Result<PrefillOptions> prefill_options(const Settings& settings) {
+  const policy::Method* method = policy::find_method(settings.method);
+  if (method == nullptr) return make_error(ErrorKind::kUsage, "unknown method '%s'", settings.method.c_str());
+  PrefillOptions options = method->prefill;
+  for (const PrefillFlag& flag : prefill_table()) {
+    const std::string* value = given_value(settings, flag);
+    if (value == nullptr) continue;
+    if (!reads_sparsely(settings.method)) return no_meaning(flag.name, "--method " + settings.method);
+    EI_RETURN_IF_ERROR(flag.apply(options, *value));
+  }
+  for (const PrefillFlag& flag : prefill_table()) {
+    const bool fixed = options.rule == policy::PrefillRule::kFixed;
+    if (fixed && flag.entropy_only && given_value(settings, flag) != nullptr)
+      return no_meaning(flag.name, "--budget-rule fixed");
+  }
+  EI_RETURN_IF_ERROR(policy::validate(options));
+  return options;
+}
+
+Settings settings_for_method(const Settings& settings, std::string_view method) {
+  Settings own = settings;
+  own.method = method;
+  if (reads_sparsely(method)) return own;
+  for (const PrefillFlag& flag : prefill_table()) own.method_options.erase(std::string(flag.name.substr(2)));
+  return own;
+}
+
+Status check_method_options(const Settings& settings, const std::vector<std::string>& methods) {
+  std::map<std::string, std::string> unused = settings.method_options;
+  for (const std::string& method : methods) {
+    const Settings own = settings_for_method(settings, method);
+    for (const auto& [name, value] : own.method_options) unused.erase(name);
+    const Result<PrefillOptions> options = prefill_options(own);
+    if (!options.ok()) return options.error();
+  }
+  if (unused.empty()) return {};
+  std::string names;
+  for (const std::string& method : methods) names += (names.empty() ? "" : ",") + method;
+  return no_meaning("--" + unused.begin()->first, "--method " + names);
+}
+
+std::string method_options_text(const Settings& settings) {
+  std::string text;
+  for (const auto& [name, value] : settings.method_options) text += (text.empty() ? "" : ",") + name + "=" + value;
+  return text;
+}
+
+}  // namespace ei::cli

@@ -1,0 +1,127 @@
+#include "cli/method_options.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "cli/parse.h"
+#include "policy/registry.h"
+
+namespace ei::cli {
+namespace {
+
+using Words = std::vector<std::string>;
+
+Result<Settings> parse(const char* command, const Words& words) {
+  return parse_settings(*find_command(command), words, [](const char*) { return nullptr; });
+}
+
+std::string error_of(const char* command, const Words& words) {
+  const Result<Settings> settings = parse(command, words);
+  if (settings.ok()) return "no error";
+  EXPECT_EQ(exit_code(settings.error().kind), 2);
+  return settings.error().message;
+}
+
+policy::PrefillOptions prefill(const Words& words) {
+  const Result<Settings> settings = parse("run", words);
+  EXPECT_TRUE(settings.ok()) << settings.error().message;
+  if (!settings.ok()) return {};
+  const Result<policy::PrefillOptions> options = prefill_options(*settings);
+  EXPECT_TRUE(options.ok()) << options.error().message;
+  return options.ok() ? *options : policy::PrefillOptions{};
+}
+
+TEST(MethodOptions, ChangeOnlyTheFieldTheyName) {
+  const policy::PrefillOptions preset = policy::find_method("entropyinfer")->prefill;
+  const policy::PrefillOptions options = prefill({"--method", "entropyinfer", "--base-budget", "512"});
+  EXPECT_EQ(options.base_budget, 512);
+  EXPECT_EQ(options.select, preset.select);
+  EXPECT_EQ(options.segment, preset.segment);
+  EXPECT_EQ(options.mode, preset.mode);
+  EXPECT_EQ(prefill({"--method", "full"}).rule, policy::PrefillRule::kDense);
+}
+
+TEST(MethodOptions, EveryFieldHasAFlag) {
+  const policy::PrefillOptions options =
+      prefill({"--method",       "entropyinfer", "--segment",     "256",        "--block",       "16",
+               "--threshold",    "1024",         "--base-budget", "768",        "--min-budget",  "128",
+               "--max-factor",   "2.5",          "--e-t",         "1e-3",       "--delta-t",     "0.3",
+               "--alpha",        "0.25",         "--layer-skip",  "2",          "--budget-rule", "entropy",
+               "--layer-fusion", "on",           "--last-dense",  "off",        "--logit-scale", "inverse-sqrt-dim",
+               "--sparse-mode",  "collapsed",    "--select",      "oracle-max", "--rigid-test",  "whole-trace"});
+  EXPECT_EQ(options.rule, policy::PrefillRule::kEntropy);
+  EXPECT_EQ(options.segment, 256);
+  EXPECT_EQ(options.block, 16);
+  EXPECT_EQ(options.threshold, 1024);
+  EXPECT_EQ(options.base_budget, 768);
+  EXPECT_EQ(options.min_budget, 128);
+  EXPECT_EQ(options.max_factor, 2.5);
+  EXPECT_EQ(options.e_t, 1e-3);
+  EXPECT_EQ(options.delta_t, 0.3);
+  EXPECT_EQ(options.alpha, 0.25);
+  EXPECT_EQ(options.layer_skip, 2);
+  EXPECT_TRUE(options.layer_fusion);
+  EXPECT_EQ(options.logit_scale, policy::LogitScale::kInverseSqrtDim);
+  EXPECT_FALSE(options.last_dense);
+  EXPECT_EQ(options.mode, policy::SparseMode::kCollapsed);
+  EXPECT_EQ(options.select, policy::BlockRank::kOracleMax);
+  EXPECT_EQ(options.rigid_test, policy::RigidTest::kWholeTrace);
+  EXPECT_EQ(prefill({"--method", "entropyinfer", "--budget-rule", "fixed"}).rule, policy::PrefillRule::kFixed);
+}
+
+TEST(MethodOptions, WithoutMeaningAreRefused) {
+  // Full is the default: a sparse option alone must not look as if it did something.
+  EXPECT_EQ(error_of("run", {"--base-budget", "512"}), "--base-budget has no meaning with --method full");
+  for (const Option& flag : prefill_flags()) {
+    const std::string name = "--" + std::string(flag.name());
+    for (const char* value : {"1", "on", "entropy", "none", "ragged", "peak", "causal"}) {
+      Settings scratch;
+      if (!flag.binding.set(scratch, value).ok()) continue;
+      EXPECT_EQ(error_of("run", {name, value}), name + " has no meaning with --method full");
+    }
+  }
+  EXPECT_EQ(error_of("run", {"--method", "entropyinfer", "--budget-rule", "fixed", "--alpha", "1"}),
+            "--alpha has no meaning with --budget-rule fixed");
+  EXPECT_EQ(error_of("bench", {"--method", "full", "--block", "16"}), "--block has no meaning with --method full");
+}
+
+TEST(MethodOptions, ThatDoNotGoTogetherAreNamed) {
+  const auto sparse_error = [](Words words) {
+    words.insert(words.begin(), {"--method", "entropyinfer"});
+    return error_of("run", words);
+  };
+  EXPECT_EQ(sparse_error({"--block", "7"}), "block must divide segment: 7 does not divide 512");
+  EXPECT_NE(sparse_error({"--min-budget", "4096"}).find("min budget must lie between 0 and the base budget"),
+            std::string::npos);
+  EXPECT_NE(sparse_error({"--sparse-mode", "released"}).find("midrange only"), std::string::npos);
+  EXPECT_EQ(sparse_error({"--segment", "0"}).find("--segment: '0' is out of range"), 0u);
+  EXPECT_EQ(sparse_error({"--max-factor", "0.5"}).find("--max-factor: '0.5' is out of range"), 0u);
+  EXPECT_EQ(sparse_error({"--select", "best"}), "--select: 'best' is none of midrange, peak, oracle-sum, oracle-max");
+  EXPECT_EQ(sparse_error({"--last-dense", "maybe"}), "--last-dense: 'maybe' is neither on nor off");
+}
+
+TEST(MethodOptions, OfABenchmarkGoToTheMethodsTheyMeanSomethingTo) {
+  const Result<Settings> settings = parse("bench", {"--method", "full,entropyinfer", "--base-budget", "512"});
+  ASSERT_TRUE(settings.ok()) << settings.error().message;
+  EXPECT_EQ(method_options_text(settings_for_method(*settings, "full")), "");
+  EXPECT_EQ(method_options_text(settings_for_method(*settings, "entropyinfer")), "base-budget=512");
+}
+
+TEST(MethodOptions, OfVsStartAfreshWithAMethodAndGoOnWithoutOne) {
+  const CommandEntry& entry = *find_command("perplexity");
+  const Result<Settings> base = parse("perplexity", {"--method", "entropyinfer", "--base-budget", "512"});
+  ASSERT_TRUE(base.ok()) << base.error().message;
+  const Result<Settings> full = with_overrides(entry, *base, "method=full");
+  ASSERT_TRUE(full.ok()) << full.error().message;
+  EXPECT_EQ(method_options_text(*full), "");
+  const Result<Settings> more = with_overrides(entry, *base, "select=midrange");
+  ASSERT_TRUE(more.ok()) << more.error().message;
+  EXPECT_EQ(method_options_text(*more), "base-budget=512,select=midrange");
+  const Result<Settings> wrong = with_overrides(entry, *base, "method=full,block=16");
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_EQ(wrong.error().message, "--vs: --block has no meaning with --method full");
+}
+
+}  // namespace
+}  // namespace ei::cli
