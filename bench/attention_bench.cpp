@@ -3,8 +3,6 @@
 // One thread is timed by its processor seconds, which other load hardly disturbs; several by the wall clock, so that
 // idle workers count: run those on a quiet machine.
 // Every line has first compared a sample of its output with the reference, and says the largest difference.
-#include <time.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
@@ -12,12 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
 #include "base/thread_pool.h"
 #include "kernels/attention.h"
 #include "kernels/peak.h"
 #include "kernels/random_kv.h"
 #include "kernels/reference/attention_scalar.h"
+#include "timing.h"
 
 namespace ei::kernels {
 namespace {
@@ -37,28 +35,13 @@ constexpr int32_t kGroup = 3;
 // A long prompt is timed by its last chunk: the work per row is that of a row near the end of the prompt.
 constexpr int64_t kChunk = 2048;
 
-double processor_s() {
-  timespec time{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-// Best time of one call over at least min_seconds.
-double best_seconds(const AttentionVariant& variant, const AttentionParams& params, ThreadPool& pool, double min_s) {
+double call_seconds(const AttentionVariant& variant, const AttentionParams& params, ThreadPool& pool, double min_s) {
   AttentionScratch scratch(variant.scratch_bytes(params, pool.size()));
-  double best = 1e30;
-  double spent = 0;
-  while (spent < min_s) {
+  return best_seconds(pool, min_s, [&] {
     WorkQueue queue;
     scratch.clear_header();
-    const auto clock = pool.size() == 1 ? processor_s : now_s;
-    const double start = clock();
     pool.run([&](Worker worker) { variant.run(params, scratch.data(), queue, worker); });
-    const double elapsed = clock() - start;
-    best = std::min(best, elapsed);
-    spent += elapsed;
-  }
-  return best;
+  });
 }
 
 // Largest difference to the reference over the first and the last row of the call.
@@ -97,7 +80,7 @@ bool bench(const Case& item, const Settings& settings, int threads, const Peak& 
   ThreadPool pool(threads);
   std::vector<float> out(static_cast<size_t>(shape.tokens * input.width()));
   const AttentionParams params = input.params(out.data());
-  const double seconds = best_seconds(*item.variant, params, pool, settings.min_seconds);
+  const double seconds = call_seconds(*item.variant, params, pool, settings.min_seconds);
   const double error = sample_error(params, input.width());
   const double first = static_cast<double>(shape.context - shape.tokens + 1);
   const double pairs = static_cast<double>(shape.tokens) * (first + static_cast<double>(shape.context)) / 2;

@@ -60,7 +60,7 @@ Result<Session::State::Rows> Session::State::record(std::span<const int32_t> chu
     const model::Activations wanted = last ? act.tail(rows) : act;
     const BlockPlan* blocks = nullptr;  // null: everything is read
     if (plan && planner->plans(layer))
-      blocks = planner->record(*stream, layer, model.query(act), store.view(layer), wanted.x.rows > 0);
+      blocks = planner->record(*stream, layer, model.query(act), store.view(layer), wanted.x.rows);
     if (wanted.x.rows == 0) break;
     const Matrix q = model.query(wanted);
     stream->attention({.q = q.data,

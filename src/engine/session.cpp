@@ -72,6 +72,8 @@ int64_t Session::context() const { return state_->context; }
 const kv::Store& Session::store() const { return state_->store; }
 kv::Store& Session::store() { return state_->store; }
 const SessionStats& Session::stats() const { return state_->stats; }
+const sparse::Planner* Session::planner() const { return state_->planner ? &*state_->planner : nullptr; }
+sparse::Planner* Session::planner() { return state_->planner ? &*state_->planner : nullptr; }
 const Engine& Session::engine() const { return state_->engine; }
 
 Status Session::truncate(int64_t position) {

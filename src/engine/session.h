@@ -13,6 +13,7 @@
 #include "engine/stats.h"
 #include "kv/store.h"
 #include "policy/registry.h"
+#include "sparse/planner.h"
 #include "tensor/dtype.h"
 
 namespace ei {
@@ -63,6 +64,9 @@ class Session {
   const kv::Store& store() const;
   kv::Store& store();
   const SessionStats& stats() const;
+  // What was decided while prompts were read; null for dense methods.
+  const sparse::Planner* planner() const;
+  sparse::Planner* planner();
   const Engine& engine() const;
 
  private:

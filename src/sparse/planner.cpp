@@ -140,7 +140,7 @@ const float* Planner::rank(Stream& stream, Matrix q, const KvView& kv) {
   return ranks_.data;
 }
 
-const BlockPlan* Planner::record(Stream& stream, int layer, Matrix q, const KvView& kv, bool attends) {
+const BlockPlan* Planner::record(Stream& stream, int layer, Matrix q, const KvView& kv, int64_t attending) {
   EI_CHECK(plans(layer));
   Track& track = tracks_[static_cast<size_t>(layer)];
   index_.update(stream, layer, kv, first_ + tokens_);
@@ -148,7 +148,8 @@ const BlockPlan* Planner::record(Stream& stream, int layer, Matrix q, const KvVi
   track.recorded = true;
   const float* entropy = entropy_ + layer * int64_t{chunk_.kv_heads} * chunk_.num_segments;
   stream.host([this, &track, entropy] { decide(track, entropy); });
-  if (!attends || std::count(sparse_.begin(), sparse_.end(), uint8_t{1}) == 0) return nullptr;
+  const int64_t segment = (first_ + tokens_ - attending) / options_.segment - chunk_.first_segment;
+  if (attending == 0 || std::count(sparse_.begin() + segment, sparse_.end(), uint8_t{1}) == 0) return nullptr;
   track.attends = true;
   track.plan.grid = options_.grid();
   stream.select_blocks({.rows = rows_, .values = rank(stream, q, kv), .plan = &track.plan});

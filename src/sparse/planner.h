@@ -50,9 +50,9 @@ class Planner {
 
   // One chunk: begin, record() every planned layer, synchronize the stream, then finish or undo.
   Status begin_chunk(Stream& stream, int64_t first, int64_t tokens);
-  // q: the chunk's rotated queries [tokens, heads * head_dim]; kv already holds its keys. Null: every row reads
-  // everything. `attends`: false where only the budgets must go on, because nobody reads the layer's output.
-  const BlockPlan* record(Stream& stream, int layer, Matrix q, const KvView& kv, bool attends);
+  // q: the chunk's rotated queries [tokens, heads * head_dim]; kv already holds its keys. Only the last `attending` rows
+  // will attend (none: the budgets go on all the same). Null: these rows read everything.
+  const BlockPlan* record(Stream& stream, int layer, Matrix q, const KvView& kv, int64_t attending);
   // Query-key pairs that the chunk's plans left out, over all layers and kv_heads.
   double finish_chunk();
   void undo_chunk();

@@ -147,18 +147,22 @@ class RowPeaks {
 
   // Rows of 8 bits share one scale: the largest element becomes 127. Gives what one unit is worth.
   static float quantise(const float* values, int64_t count, int8_t* to) {
-    float largest = 0;
+    // Magnitudes order like the integers of their bits, and compilers vectorise a maximum of integers.
+    int32_t bits = 0;
     for (int64_t k = 0; k < count; ++k) {
-      const float magnitude = std::fabs(values[k]);
-      largest = magnitude > largest ? magnitude : largest;
+      int32_t magnitude;
+      std::memcpy(&magnitude, values + k, sizeof magnitude);
+      bits = std::max(bits, magnitude & 0x7fffffff);
     }
+    float largest;
+    std::memcpy(&largest, &bits, sizeof largest);
     const float inverse = largest > 0 ? 127.0f / largest : 0.0f;
     // Adding 1.5 * 2^23 leaves the rounded integer in the low bits: faster than a call to a rounding function.
     for (int64_t k = 0; k < count; ++k) {
       const float shifted = values[k] * inverse + 12582912.0f;
-      int32_t bits;
-      std::memcpy(&bits, &shifted, sizeof bits);
-      to[k] = static_cast<int8_t>(bits);
+      int32_t rounded;
+      std::memcpy(&rounded, &shifted, sizeof rounded);
+      to[k] = static_cast<int8_t>(rounded);
     }
     return largest / 127.0f;
   }
@@ -233,37 +237,40 @@ class RowPeaks {
     float sum[kTileRows];
   };
 
-  // 2^x for x <= 0, relative error below 1e-4: more than a ranking needs.
-  static Wide exp2(Wide x) {
-    const Wide low = {-126, -126, -126, -126, -126, -126, -126, -126};
-    x = x < low ? low : x;
-    const Wide shifted = x + 12582912.0f;
-    const Wide r = x - (shifted - 12582912.0f);
-    const Wide poly = ((0.0558f * r + 0.24022f) * r + 0.69314f) * r + 1.0f;
-    typedef int32_t Bits __attribute__((vector_size(32), aligned(4)));
-    return reinterpret_cast<Wide>((reinterpret_cast<Bits>(shifted) << 23) + reinterpret_cast<Bits>(poly));
-  }
-
-  static Wide load(const float* from) {
-    Wide v;
+  typedef float Four __attribute__((vector_size(16)));
+  static Four load(const float* from) {
+    Four v;
     std::memcpy(&v, from, sizeof v);
     return v;
   }
-  static void store(float* to, const Wide& v) { std::memcpy(to, &v, sizeof v); }
+  static void store(float* to, const Four& v) { std::memcpy(to, &v, sizeof v); }
+  static Four larger(const Four& a, const Four& b) { return a > b ? a : b; }
+
+  // 2^x for x <= 0, relative error below 1e-3: more than a ranking needs.
+  static Four exp2(Four x) {
+    typedef int32_t Bits __attribute__((vector_size(16)));
+    x = larger(x, Four{-126, -126, -126, -126});
+    const Four shifted = x + 12582912.0f;
+    const Four r = x - (shifted - 12582912.0f);
+    const Four poly = ((0.0558f * r + 0.24022f) * r + 0.69314f) * r + 1.0f;
+    return reinterpret_cast<Four>((reinterpret_cast<Bits>(shifted) << 23) + reinterpret_cast<Bits>(poly));
+  }
 
   // Folds `count` rows of kTileRows logits into the normaliser.
   static void fold(const float* logits, int64_t count, Normaliser& z) {
-    for (int r = 0; r < kTileRows; r += 8) {
-      const Wide before = load(z.max + r);
-      Wide max = before;
-      for (int64_t j = 0; j < count; ++j) {
-        const Wide x = load(logits + j * kTileRows + r);
-        max = x > max ? x : max;
+    for (int r = 0; r < kTileRows; r += 16) {
+      Four max[4];
+      Four sum[4];
+      for (int v = 0; v < 4; ++v) max[v] = load(z.max + r + 4 * v);
+      for (int64_t j = 0; j < count; ++j)
+        for (int v = 0; v < 4; ++v) max[v] = larger(max[v], load(logits + j * kTileRows + r + 4 * v));
+      for (int v = 0; v < 4; ++v) sum[v] = load(z.sum + r + 4 * v) * exp2(load(z.max + r + 4 * v) - max[v]);
+      for (int64_t j = 0; j < count; ++j)
+        for (int v = 0; v < 4; ++v) sum[v] += exp2(load(logits + j * kTileRows + r + 4 * v) - max[v]);
+      for (int v = 0; v < 4; ++v) {
+        store(z.max + r + 4 * v, max[v]);
+        store(z.sum + r + 4 * v, sum[v]);
       }
-      Wide sum = load(z.sum + r) * exp2(before - max);
-      for (int64_t j = 0; j < count; ++j) sum += exp2(load(logits + j * kTileRows + r) - max);
-      store(z.max + r, max);
-      store(z.sum + r, sum);
     }
   }
 
@@ -289,18 +296,17 @@ class RowPeaks {
                     panels_per_block, dim, peaks + j * kTileRows);
       fold(peaks + strip * kTileRows, end - strip, z);
     }
-    Wide log_z[kTileRows / 8];
     for (int r = 0; r < kTileRows; ++r) z.max[r] += std::log2(z.sum[r]);
-    for (int r = 0; r < kTileRows; r += 8) log_z[r / 8] = load(z.max + r);
     for (int64_t j = 0; j < visible; ++j) {
-      Wide most = load(peaks + j * kTileRows) - log_z[0];
+      const float* row = peaks + j * kTileRows;
+      Four most[2] = {load(row) - load(z.max), load(row + 4) - load(z.max + 4)};
       for (int r = 8; r < kTileRows; r += 8) {
-        const Wide x = load(peaks + j * kTileRows + r) - log_z[r / 8];
-        most = x > most ? x : most;
+        most[0] = larger(most[0], load(row + r) - load(z.max + r));
+        most[1] = larger(most[1], load(row + r + 4) - load(z.max + r + 4));
       }
-      float high = most[0];
-      for (int lane = 1; lane < 8; ++lane) high = most[lane] > high ? most[lane] : high;
-      best[j] = high > best[j] ? high : best[j];
+      const Four all = larger(most[0], most[1]);
+      const float high = std::max(std::max(all[0], all[1]), std::max(all[2], all[3]));
+      best[j] = std::max(best[j], high);
     }
   }
 
@@ -311,10 +317,9 @@ class RowPeaks {
     for (int64_t p = 0; p < count; ++p) {
       for (int r = 0; r < kTileRows; r += Isa::kRows)
         Isa::peaks(q + r * dim, panel + p * kPanelKeys * dim, dim, raw + r);
-      for (int r = 0; r < kTileRows; r += 8) {
-        const Wide x = load(raw + r) * (load(q_scale + r) * key_scale[p]);
-        const Wide old = p > 0 ? load(out + r) : x;
-        store(out + r, old > x ? old : x);
+      for (int r = 0; r < kTileRows; r += 4) {
+        const Four x = load(raw + r) * (load(q_scale + r) * key_scale[p]);
+        store(out + r, p > 0 ? larger(x, load(out + r)) : x);
       }
     }
   }

@@ -1,0 +1,155 @@
+// What a sparse prefill costs, kernel by kernel, for one layer of the embedded model's shape:
+//   sparse_bench [--threads 1] [--dims 64] [--contexts 32768,131072] [--blocks 8,16,32,64] [--budget 2048]
+// Sparse attention against dense attention by the rate of query-key pairs, and the profiler's operations by their time.
+// One thread is timed by its processor seconds; several need a quiet machine.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "base/thread_pool.h"
+#include "kernels/attention.h"
+#include "kernels/cpu/profile.h"
+#include "kernels/random_kv.h"
+#include "timing.h"
+
+namespace ei::kernels {
+namespace {
+
+struct Settings {
+  std::vector<int> threads = {1};
+  std::vector<int32_t> dims = {64};
+  std::vector<int64_t> contexts = {32768, 131072};
+  std::vector<int32_t> blocks = {8, 16, 32, 64};
+  int32_t budget = 2048;
+  double min_seconds = 0.5;
+};
+
+constexpr int32_t kKvHeads = 2;
+constexpr int32_t kGroup = 3;
+constexpr int32_t kSegment = 512;
+
+// Every kv_head reads `budget` tokens in random blocks before the last segment.
+BlockPlan random_plan(int64_t context, int32_t block, int32_t budget) {
+  BlockPlan plan;
+  plan.grid = {kSegment, block};
+  plan.kv_heads = kKvHeads;
+  plan.first_segment = static_cast<int32_t>(context / kSegment) - 1;
+  plan.num_segments = 1;
+  plan.dense = {0};
+  plan.offsets = {0};
+  Random random(3);
+  const int64_t visible = int64_t{plan.first_segment} * plan.grid.blocks_per_segment();
+  for (int32_t h = 0; h < kKvHeads; ++h) {
+    int64_t wanted = budget / block;
+    for (int64_t j = 0; j < visible && wanted > 0; ++j) {
+      if (static_cast<int64_t>(random.below(static_cast<uint32_t>(visible - j))) >= wanted) continue;
+      plan.blocks.push_back(static_cast<int32_t>(j));
+      --wanted;
+    }
+    plan.offsets.push_back(static_cast<int64_t>(plan.blocks.size()));
+  }
+  return plan;
+}
+
+struct Bench {
+  const Settings& settings;
+  ThreadPool& pool;
+  RandomAttention& input;
+  const AttentionShape& shape;
+
+  double attention(const BlockPlan* plan) const {
+    std::vector<float> out(static_cast<size_t>(shape.tokens * input.width()));
+    AttentionParams params = input.params(out.data());
+    params.plan = plan;
+    const AttentionVariant& variant = *choose_attention(shape.key_type, shape.value_type, "");
+    AttentionScratch scratch(variant.scratch_bytes(params, pool.size()));
+    return best_seconds(pool, settings.min_seconds, [&] {
+      WorkQueue queue;
+      scratch.clear_header();
+      pool.run([&](Worker worker) { variant.run(params, scratch.data(), queue, worker); });
+    });
+  }
+
+  void peaks(int32_t block) const {
+    AttentionParams attention = input.params(nullptr);
+    RowScoreParams params;
+    params.rows = {
+        {kSegment, block}, kKvHeads, attention.first_position / kSegment, 1, attention.first_position / block};
+    params.q = attention.q;
+    params.q_stride = attention.q_stride;
+    params.tokens = shape.tokens;
+    params.first_position = attention.first_position;
+    params.num_heads = attention.num_heads;
+    params.scale = attention.scale;
+    params.kv = attention.kv;
+    std::vector<float> scores(static_cast<size_t>(kKvHeads * params.rows.stride));
+    params.scores = scores.data();
+    for (const PeakVariant* variant : peak_variants()) {
+      if (!variant->usable()) continue;
+      AttentionScratch scratch(variant->scratch_bytes(params, pool.size()) + kScratchHeader);
+      const double pack = best_seconds(pool, settings.min_seconds, [&] {
+        pool.run([&](Worker worker) { variant->pack(params, scratch.data(), worker); });
+      });
+      const double score = best_seconds(pool, settings.min_seconds, [&] {
+        WorkQueue queue;
+        pool.run([&](Worker worker) { variant->score(params, scratch.data(), queue, worker); });
+      });
+      const double merge = best_seconds(pool, settings.min_seconds, [&] {
+        pool.run([&](Worker worker) { variant->merge(params, scratch.data(), worker); });
+      });
+      const double products = 2.0 * static_cast<double>(shape.tokens) * attention.first_position * kKvHeads *
+                              static_cast<double>(shape.head_dim);
+      std::printf("peaks     variant=%-8s block=%-3d pack_ms=%.2f score_ms=%.2f merge_ms=%.2f giga_ops=%.0f\n",
+                  std::string(variant->name).c_str(), block, pack * 1e3, score * 1e3, merge * 1e3,
+                  products / score * 1e-9);
+    }
+  }
+};
+
+int run(const Settings& settings) {
+  for (const int threads : settings.threads) {
+    for (const int32_t dim : settings.dims) {
+      for (const int64_t context : settings.contexts) {
+        AttentionShape shape{.head_dim = dim, .kv_heads = kKvHeads, .group = kGroup, .tokens = kSegment};
+        shape.context = context;
+        shape.key_type = shape.value_type = DType::kBF16;
+        RandomAttention input(shape, 1);
+        ThreadPool pool(threads);
+        const Bench bench{settings, pool, input, shape};
+        const auto own = static_cast<double>(kSegment) * (kSegment + 1) / 2;
+        const auto far = static_cast<double>(kSegment) * static_cast<double>(context - kSegment);
+        const double dense = bench.attention(nullptr);
+        std::printf("dense     threads=%d head_dim=%d context=%lld rows=%d ms=%.2f gpairs_s=%.2f\n", threads, dim,
+                    static_cast<long long>(context), kSegment, dense * 1e3, (own + far) * kKvHeads / dense * 1e-9);
+        for (const int32_t block : settings.blocks) {
+          const BlockPlan plan = random_plan(context, block, settings.budget);
+          const double seconds = bench.attention(&plan);
+          const double pairs = own + static_cast<double>(kSegment) * settings.budget;
+          std::printf("sparse    block=%-3d budget=%d ms=%.2f rate_of_dense=%.2f\n", block, settings.budget,
+                      seconds * 1e3, pairs / seconds / ((own + far) / dense));
+          bench.peaks(block);
+        }
+        std::fflush(stdout);
+      }
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace ei::kernels
+
+int main(int argc, char** argv) {
+  ei::kernels::Settings settings;
+  CLI::App app("sparse prefill, kernel by kernel");
+  app.add_option("--threads", settings.threads)->delimiter(',');
+  app.add_option("--dims", settings.dims)->delimiter(',');
+  app.add_option("--contexts", settings.contexts)->delimiter(',');
+  app.add_option("--blocks", settings.blocks)->delimiter(',');
+  app.add_option("--budget", settings.budget);
+  app.add_option("--min-seconds", settings.min_seconds);
+  CLI11_PARSE(app, argc, argv);
+  return ei::kernels::run(settings);
+}

@@ -1,0 +1,224 @@
+// Sparse prefill through whole sessions, on the embedded model.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/random.h"
+#include "engine/engine.h"
+#include "engine/session.h"
+
+namespace ei {
+namespace {
+
+std::unique_ptr<Engine> load(const std::string& backend) {
+  EngineOptions options;
+  options.model_path = EI_SOURCE_DIR "/assets/needle-14m-128k-q8_0.gguf";
+  options.backend = backend;
+  auto result = Engine::load(options);
+  EXPECT_TRUE(result.ok());
+  return result.ok() ? std::move(result).value() : nullptr;
+}
+
+const Engine& engine() {
+  static const std::unique_ptr<Engine> loaded = load("cpu");
+  return *loaded;
+}
+
+std::vector<int32_t> random_tokens(int64_t count, uint64_t seed) {
+  Random random(seed);
+  std::vector<int32_t> tokens;
+  for (int64_t i = 0; i < count; ++i) tokens.push_back(10 + static_cast<int32_t>(random.below(3000)));
+  return tokens;
+}
+
+// Small segments, so that short prompts have many of them.
+policy::PrefillOptions small_options() {
+  policy::PrefillOptions options = policy::find_method("entropyinfer")->prefill;
+  options.segment = 64;
+  options.block = 8;
+  options.threshold = 128;
+  options.base_budget = 64;
+  return options;
+}
+
+SessionOptions with(const policy::PrefillOptions& prefill, int64_t batch = 0) {
+  SessionOptions options;
+  options.method = "entropyinfer";
+  options.prefill = prefill;
+  options.kv = policy::KvOptions{};
+  options.batch = batch;
+  return options;
+}
+
+std::unique_ptr<Session> new_session(const SessionOptions& options, const Engine& on = engine()) {
+  auto session = on.new_session(options);
+  EXPECT_TRUE(session.ok()) << (session.ok() ? "" : session.error().message);
+  return std::move(session).value();
+}
+
+std::vector<float> logits_of(const Session& session) { return {session.logits().begin(), session.logits().end()}; }
+
+std::vector<float> read(const SessionOptions& options, const std::vector<int32_t>& tokens) {
+  const std::unique_ptr<Session> session = new_session(options);
+  EXPECT_TRUE(session->prefill(tokens).ok());
+  return logits_of(*session);
+}
+
+TEST(SparsePrefill, EqualsDenseBitForBitWhenTheBudgetCoversEverything) {
+  for (const policy::BlockRank rank : {policy::BlockRank::kMidrange, policy::BlockRank::kPeak}) {
+    for (const int64_t length : {1, 2, 31, 511, 512, 513, 1100}) {
+      policy::PrefillOptions options = small_options();
+      options.threshold = 0;
+      options.layer_skip = 0;
+      options.base_budget = 4096;
+      options.select = rank;
+      const std::vector<int32_t> tokens = random_tokens(length, 3);
+      EXPECT_EQ(read(with(options), tokens), read({}, tokens)) << length << " tokens";
+    }
+  }
+}
+
+TEST(SparsePrefill, DoesNotDependOnHowAPromptIsCut) {
+  const std::vector<int32_t> tokens = random_tokens(1500, 5);
+  for (const policy::BlockRank rank : {policy::BlockRank::kMidrange, policy::BlockRank::kPeak}) {
+    policy::PrefillOptions options = small_options();
+    options.select = rank;
+    const std::vector<float> whole = read(with(options, 4096), tokens);
+    for (const int64_t batch : {1, 64, 100, 512}) EXPECT_EQ(read(with(options, batch), tokens), whole) << batch;
+    EXPECT_NE(whole, read({}, tokens)) << "nothing was left out";
+  }
+}
+
+TEST(SparsePrefill, ReadsLessAndSaysSo) {
+  const std::unique_ptr<Session> session = new_session(with(small_options()));
+  ASSERT_TRUE(session->prefill(random_tokens(2000, 6)).ok());
+  EXPECT_LT(session->stats().density(), 0.6);
+  EXPECT_GT(session->stats().density(), 0.05);
+  EXPECT_GT(session->stats().profile_s, 0);
+  EXPECT_GT(session->stats().plan_s, 0);
+}
+
+TEST(SparsePrefill, ASecondTurnGoesOnWhereTheFirstEnded) {
+  policy::PrefillOptions options = small_options();
+  options.last_dense = false;
+  const std::vector<int32_t> tokens = random_tokens(1280, 7);
+  const std::unique_ptr<Session> session = new_session(with(options));
+  ASSERT_TRUE(session->prefill(std::span(tokens).first(640)).ok());
+  ASSERT_TRUE(session->prefill(std::span(tokens).subspan(640)).ok());
+  EXPECT_EQ(logits_of(*session), read(with(options), tokens));
+}
+
+TEST(SparsePrefill, TurnsMayEndInsideSegmentsAndBlocks) {
+  const std::vector<int32_t> tokens = random_tokens(1000, 8);
+  const std::unique_ptr<Session> session = new_session(with(small_options()));
+  size_t done = 0;
+  for (const size_t turn : {1, 70, 3, 300, 12, 401}) {
+    ASSERT_TRUE(session->prefill(std::span(tokens).subspan(done, turn)).ok());
+    done += turn;
+    for (int i = 0; i < 40; ++i) ASSERT_TRUE(session->decode(20 + i).ok());
+  }
+  EXPECT_EQ(session->position(), static_cast<int64_t>(done) + 6 * 40);
+  for (const float logit : logits_of(*session)) ASSERT_TRUE(std::isfinite(logit));
+}
+
+TEST(SparsePrefill, ACancelledPromptCanGoOn) {
+  CancelToken cancel;
+  const std::vector<int32_t> tokens = random_tokens(1280, 9);
+  SessionOptions options = with(small_options(), 64);
+  options.prefill->last_dense = false;
+  const std::vector<float> whole = read(options, tokens);
+  options.cancel = &cancel;
+  const std::unique_ptr<Session> session = new_session(options);
+  const Status stopped = session->prefill(tokens, [&](const PrefillProgress& progress) {
+    if (progress.done >= 512) cancel.cancel();
+  });
+  ASSERT_FALSE(stopped.ok());
+  EXPECT_EQ(session->position(), 512);
+  cancel.reset();
+  ASSERT_TRUE(session->prefill(std::span(tokens).subspan(512)).ok());
+  EXPECT_EQ(logits_of(*session), whole);
+}
+
+TEST(SparsePrefill, RewindingAndReadingAgainGivesTheSameLogits) {
+  const std::vector<int32_t> tokens = random_tokens(1280, 10);
+  const std::unique_ptr<Session> session = new_session(with(small_options()));
+  ASSERT_TRUE(session->prefill(tokens).ok());
+  const std::vector<float> first = logits_of(*session);
+  for (const int64_t position : {1216, 640, 0}) {
+    ASSERT_TRUE(session->truncate(position).ok());
+    ASSERT_TRUE(session->prefill(std::span(tokens).subspan(static_cast<size_t>(position))).ok());
+    EXPECT_EQ(logits_of(*session), first) << "from " << position;
+  }
+}
+
+TEST(SparsePrefill, HandsOverEveryRowAsTheLastRowsOfShorterPromptsWouldBe) {
+  policy::PrefillOptions options = small_options();
+  options.last_dense = false;
+  const std::vector<int32_t> tokens = random_tokens(640, 11);
+  std::vector<float> row;
+  const std::unique_ptr<Session> session = new_session(with(options));
+  ASSERT_TRUE(session
+                  ->evaluate(tokens,
+                             [&](int64_t position, std::span<const float> logits) {
+                               if (position == 639) row.assign(logits.begin(), logits.end());
+                             })
+                  .ok());
+  EXPECT_EQ(row, read(with(options), tokens));
+}
+
+TEST(SparsePrefill, AgreesWithTheReferenceBackend) {
+  const std::unique_ptr<Engine> reference = load("reference");
+  const std::vector<int32_t> tokens = random_tokens(200, 12);
+  for (const policy::BlockRank rank : {policy::BlockRank::kMidrange, policy::BlockRank::kOracleMax}) {
+    policy::PrefillOptions options = small_options();
+    options.segment = 32;
+    options.threshold = 32;
+    options.base_budget = 32;
+    options.select = rank;
+    SessionOptions cpu = with(options);
+    cpu.key_type = cpu.value_type = DType::kF32;
+    const std::vector<float> ours = read(cpu, tokens);
+    const std::unique_ptr<Session> slow = new_session(with(options), *reference);
+    ASSERT_TRUE(slow->prefill(tokens).ok());
+    const std::vector<float> want = logits_of(*slow);
+    // A block at the edge of a budget may fall either way: weights of 8 bits leave activations apart by 1e-3.
+    double difference = 0;
+    double size = 0;
+    for (size_t i = 0; i < want.size(); ++i) {
+      difference += std::pow(static_cast<double>(ours[i] - want[i]), 2);
+      size += std::pow(static_cast<double>(want[i]), 2);
+    }
+    EXPECT_LT(std::sqrt(difference / size), 0.05) << policy::block_rank_name(rank);
+  }
+}
+
+TEST(SparsePrefill, EveryModeAndRankRuns) {
+  const std::vector<int32_t> tokens = random_tokens(700, 13);
+  for (const policy::SparseMode mode :
+       {policy::SparseMode::kRagged, policy::SparseMode::kCollapsed, policy::SparseMode::kReleased}) {
+    for (const policy::BlockRank rank : {policy::BlockRank::kMidrange, policy::BlockRank::kPeak,
+                                         policy::BlockRank::kOracleSum, policy::BlockRank::kOracleMax}) {
+      for (const bool fusion : {false, true}) {
+        policy::PrefillOptions options = small_options();
+        options.mode = mode;
+        options.select = rank;
+        options.layer_fusion = fusion;
+        if (!policy::validate(options).ok()) continue;
+        for (const float logit : read(with(options), tokens)) ASSERT_TRUE(std::isfinite(logit));
+      }
+    }
+  }
+}
+
+TEST(SparsePrefill, TheReleasedPresetReadsAPromptAsOneChunk) {
+  SessionOptions options;
+  options.method = "entropyinfer-released";
+  options.kv = policy::KvOptions{};
+  const std::vector<int32_t> tokens = random_tokens(6000, 14);
+  const std::vector<float> whole = read(options, tokens);
+  options.batch = 512;
+  EXPECT_EQ(read(options, tokens), whole);
+}
+
+}  // namespace
+}  // namespace ei
