@@ -3,162 +3,165 @@
 
 Needs torch with a GPU, and the training notes of the reference model on PYTHONPATH (train.py with its task generator);
 REF_WORK, INIT and DATA are theirs. Every score gets the same flat budget; layer 0, the first tokens below the threshold
-and the last segment stay dense. Prints exact match of teacher-forced answers, perplexity and KL divergence to dense.
+and the last segment stay dense. Prints exact match of teacher-forced answers, perplexity and KL divergence to dense on
+the prose, and the products a score needs against the group mean's.
 
-usage: study.py MODEL.gguf LENGTH CONTEXTS BUDGET THRESHOLD [name,name,...]
+usage: study.py MODEL.gguf LENGTH CONTEXTS BUDGET THRESHOLD ['name;name;...']
+A name "but 5.0" is the group mean everywhere except at layer 5, kv_head 0, which scores by midrange.
 """
 import math
+import os
 import sys
 import time
 
 import numpy as np
 import torch
+import torch.nn.functional as functional
 import train as ref
 
-SEGMENT = 512
-HEAD_DIM, KV_HEADS, GROUP = ref.HD, ref.NKV, ref.NH // ref.NKV
-SCALE = 1 / math.sqrt(HEAD_DIM)
+import habits
+import scores
+from scores import SEGMENT, pick
+
+KV_HEADS, GROUP, HEAD_DIM = ref.NKV, ref.NH // ref.NKV, ref.HD
 
 
-class Segment:
-    """What a score may look at: Q [group, rows, dim] of one segment, the keys before it and its own."""
+class Sparse:
+    """attention of the reference model in which each segment reads the blocks its score likes best"""
 
-    def __init__(self, q, keys, own, block):
-        self.q, self.keys, self.own, self.block = q, keys, own, block
-        self.blocks = len(keys) // block
-        self.causal = torch.ones(len(own), len(own), dtype=torch.bool).tril()
+    def __init__(self, score, budget, threshold, block=8, first_sparse_layer=1):
+        self.score, self.budget, self.threshold, self.block = score, budget, threshold, block
+        self.first_sparse_layer = first_sparse_layer
+        self.memory, self.products, self.group_mean_products = {}, 0.0, 0.0
 
-    def own_normaliser(self, q):
-        """log-sum-exp of each row's logits against its own segment, causally"""
-        logits = (q @ self.own.t()) * SCALE
-        return logits.masked_fill(~self.causal, -1e30).logsumexp(-1).reshape(-1)
-
-    def by_block(self, logits):
-        return logits.view(len(logits), self.blocks, -1)
-
-
-def midrange(s):
-    """the published score: the middle of the queries' range against the range of each block's keys"""
-    mid = (s.q.amax(1) + s.q.amin(1)) / 2
-    blocks = s.keys.view(s.blocks, s.block, HEAD_DIM)
-    return torch.maximum(mid @ blocks.amax(1).t(), mid @ blocks.amin(1).t()).mean(0)
-
-
-def normalised_peak(s, q, logits):
-    """each row's best key per block, relative to all the row attends to; then the row that wants the block most"""
-    peaks = s.by_block(logits).amax(-1)
-    normaliser = torch.logaddexp(peaks.logsumexp(-1), s.own_normaliser(q))
-    return (peaks - normaliser[:, None]).amax(0)
-
-
-def every_row(s):
-    """all rows of all heads, all keys: the oracle but for the sum inside a block"""
-    return normalised_peak(s, s.q, (s.q.reshape(-1, HEAD_DIM) @ s.keys.t()) * SCALE)
-
-
-def group_mean(s):
-    """one query per token, the mean over the group's heads: 1 / group of the products"""
-    q = s.q.mean(0, keepdim=True)
-    return normalised_peak(s, q, (q[0] @ s.keys.t()) * SCALE)
-
-
-def mean_keys(width):
-    """every row against the mean of each `width` keys"""
-
-    def score(s):
-        means = s.keys.view(-1, width, HEAD_DIM).mean(1)
-        return normalised_peak(s, s.q, (s.q.reshape(-1, HEAD_DIM) @ means.t()) * SCALE)
-
-    return score
-
-
-def sparse(score, block=8, budget=1024, threshold=4096, first_sparse_layer=1):
-    def attention(layer, q, k, v):
-        if layer < first_sparse_layer:
+    def __call__(self, layer, q, k, v):
+        if layer == 0:
+            self.memory = {}
+        if layer < self.first_sparse_layer:
             return ref.full(layer, q, k, v)
-        tokens = q.shape[2]
-        last = (tokens - 1) // SEGMENT * SEGMENT
-        out = [ref.full(layer, q[:, :, :threshold], k[:, :, :threshold], v[:, :, :threshold])]
+        contexts, _, tokens, _ = q.shape
+        begin, last = self.threshold, (tokens - 1) // SEGMENT * SEGMENT
+        out = [ref.full(layer, q[:, :, :begin], k[:, :, :begin], v[:, :, :begin])]
         with torch.autocast('cuda', enabled=False):
-            for begin in range(threshold, last, SEGMENT):
-                out.append(attend_segment(score, block, budget, begin, q, k, v))
-        rows = tokens - last
-        out.append(ref.sdpa(q[:, :, last:], k, v, torch.ones(rows, tokens, dtype=torch.bool).tril(tokens - rows)))
-        return torch.cat(out, 2)
+            by_pair = lambda x: x.reshape(contexts * KV_HEADS, tokens, HEAD_DIM)
+            grouped, keys, values = q.view(-1, GROUP, tokens, HEAD_DIM), by_pair(k), by_pair(v)
+            self.memory['prompt'] = grouped, keys.float()
+            for at in range(begin, last, SEGMENT):
+                out.append(self.segment(layer, at, grouped, keys, values).view(contexts, -1, SEGMENT, HEAD_DIM))
+        causal = torch.ones(tokens - last, tokens, dtype=torch.bool).tril(last)
+        rows = [ref.sdpa(q[i : i + 1, :, last:], k[i : i + 1], v[i : i + 1], causal) for i in range(contexts)]
+        return torch.cat([*out, torch.cat(rows)], 2)
 
-    return attention
+    def segment(self, layer, begin, q, keys, values):
+        end, block = begin + SEGMENT, self.block
+        q, exact = q[:, :, begin:end], self.memory['prompt'][1]
+        s = scores.Segment(q.float(), exact[:, :begin], exact[:, begin:end], block, self.budget, layer, KV_HEADS,
+                           self.memory)
+        s.places = torch.full((s.pairs,), self.budget // block)
+        score = self.score(s)
+        self.products += s.products
+        self.group_mean_products += SEGMENT * begin
+        count = min(int(s.places.max()), s.blocks)
+        chosen = score.topk(count, -1).indices
+        slots = (chosen[..., None] * block + torch.arange(block)).flatten(1)
+        readable = torch.cat([(torch.arange(count) < s.places[:, None]).repeat_interleave(block, 1),
+                              torch.ones(s.pairs, SEGMENT, dtype=torch.bool)], 1)
+        causal = torch.cat([torch.ones(SEGMENT, count * block), torch.ones(SEGMENT, SEGMENT).tril()], 1).bool()
+        mask = (causal.repeat(GROUP, 1)[None] & readable[:, None])[:, None]
+        gathered = [torch.cat([pick(x, slots), x[:, begin:end]], 1)[:, None] for x in (keys, values)]
+        return functional.scaled_dot_product_attention(q.reshape(s.pairs, 1, -1, HEAD_DIM), *gathered, attn_mask=mask)
 
 
-def attend_segment(score, block, budget, begin, q, k, v):
-    end = begin + SEGMENT
-    out = torch.empty(1, ref.NH, SEGMENT, HEAD_DIM, dtype=q.dtype)
-    for head in range(KV_HEADS):
-        heads = slice(head * GROUP, (head + 1) * GROUP)
-        rows = q[0, heads, begin:end]
-        segment = Segment(rows.float(), k[0, head, :begin].float(), k[0, head, begin:end].float(), block)
-        chosen = score(segment).topk(min(budget // block, segment.blocks)).indices
-        slots = (chosen[:, None] * block + torch.arange(block)).reshape(-1)
-        keys = torch.cat([k[0, head, slots], k[0, head, begin:end]])
-        values = torch.cat([v[0, head, slots], v[0, head, begin:end]])
-        mask = torch.cat([torch.ones(SEGMENT, len(slots), dtype=torch.bool), segment.causal], 1)
-        wide = lambda x: x[None, None].expand(1, GROUP, -1, -1)
-        out[0, heads] = ref.sdpa(rows[None], wide(keys), wide(values), mask)[0]
-    return out
+def variants(budget, threshold):
+    made = lambda score, **options: Sparse(score, **{'budget': budget, 'threshold': threshold, **options})
+    quarter = scores.wanting_rows(1 / 4)
+    half_away = scores.wanting_rows(1 / 2, scores.away_rows)
+    habit = habits.by_habit(half_away, quarter)
+    table = {
+        'full': ref.full,
+        'midrange': made(scores.midrange),
+        'every row': made(scores.every_row),
+        'group mean': made(scores.group_mean),
+        'group mean, block 16': made(scores.group_mean, block=16),
+        'group mean, 2x budget': made(scores.group_mean, budget=2 * budget),
+        'group mean, layer 0 too': made(scores.group_mean, first_sparse_layer=0),
+        'mean of 4 keys': made(scores.mean_keys(4)),
+        'mean of 4 keys, 4x': made(scores.mean_keys(4, candidates=4)),
+        'clusters of 8 keys': made(scores.clustered_keys(8)),
+        'clusters of 8 keys, 4x': made(scores.clustered_keys(8, candidates=4)),
+        'quarter of rows': made(quarter),
+        'by habit': made(habit),
+        'by habit, resting in full': made(habits.by_habit(scores.away, quarter)),
+        'by habit, wide by head': made(habits.by_habit(half_away, scores.wanting_rows(1 / 4, every_head=True))),
+        'by habit, local 128': made(habits.by_habit(half_away, quarter, local_places=128)),
+        'by habit, block 16': made(habit, block=16),
+        'by habit, layer 0 too': made(habit, first_sparse_layer=0),
+    }
+    for layer in range(1, ref.NL):
+        for head in range(KV_HEADS):
+            choices = {0: scores.group_mean, 1: scores.midrange}
+            table['but %d.%d' % (layer, head)] = made(habits.fixed({(layer, head): 1}, choices))
+    return table
 
 
 def main():
     model_path, length, contexts, budget, threshold = sys.argv[1], *map(int, sys.argv[2:6])
     torch.set_default_device('cuda')
+    torch.backends.cuda.matmul.allow_tf32 = True
+    for name in ('books', 'off'):  # the training text is not needed
+        if not os.path.exists('%s/%s.npy' % (ref.W, name)):
+            np.save('%s/%s.npy' % (ref.W, name), np.zeros(2, dtype=np.int64))
     ref.load()
     model = ref.load_model(model_path, 'cuda').eval()
-    made = lambda score, **options: sparse(score, **{'budget': budget, 'threshold': threshold, **options})
-    variants = {
-        'full': ref.full,
-        'midrange': made(midrange),
-        'every row': made(every_row),
-        'group mean': made(group_mean),
-        'group mean, block 16': made(group_mean, block=16),
-        'group mean, 2x budget': made(group_mean, budget=2 * budget),
-        'group mean, layer 0 too': made(group_mean, first_sparse_layer=0),
-        'mean of 2 keys': made(mean_keys(2)),
-        'mean of 4 keys': made(mean_keys(4)),
-        'mean of 8 keys': made(mean_keys(8)),
-    }
-    if len(sys.argv) > 6:
-        variants = {name: variants[name] for name in sys.argv[6].split(',')}
+    table = variants(budget, threshold)
+    names = sys.argv[6].split(';') if len(sys.argv) > 6 else [name for name in table if not name.startswith('but')]
+    table = {name: table[name] for name in ['full', *names]}
+    results = {name: {'right': [], 'loss': [], 'divergence': [], 'seconds': 0.0} for name in table}
     generator = ref.Gen(4242 + length, held=True, pnone=0)
-    right, loss, divergence, seconds = ({name: [] for name in variants} for _ in range(4))
+    batch = max(1, 131072 // length)
     with torch.no_grad(), ref.amp():
-        for _ in range(contexts):
-            ids, codes = generator.sample(length, [('num', 1), ('multi', 1), ('list', 1), ('var', 1)])
-            measure(model, ids, codes, threshold, variants, right, loss, divergence, seconds)
-    for name in variants:
-        kinds = sorted({kind for kind, _ in right[name]})
-        share = ' '.join('%s %.2f' % (kind, np.mean([ok for k, ok in right[name] if k == kind])) for kind in kinds)
-        print('%-24s %s  perplexity %.2f  KLD %.4f  %.2f s' % (name, share, math.exp(np.mean(loss[name])),
-                                                             np.mean(divergence[name]), np.mean(seconds[name])))
+        for begin in range(0, contexts, batch):
+            tasks = [('num', 1), ('multi', 1), ('list', 1), ('var', 1)]
+            samples = [generator.sample(length, tasks) for _ in range(min(batch, contexts - begin))]
+            measure(model, samples, threshold, table, results)
+    for name, attention in table.items():
+        report(name, attention, results[name])
 
 
-def measure(model, ids, codes, threshold, variants, right, loss, divergence, seconds):
-    tokens = torch.from_numpy(ids)[None].cuda()
-    answers = np.flatnonzero(codes > 1)
-    spans = np.split(answers, np.flatnonzero(np.diff(answers) > 1) + 1)
-    prose = np.flatnonzero(codes == 1)
-    prose = torch.as_tensor(prose[prose > threshold + SEGMENT][::7], device='cuda')
-    table = model.e.weight.float()
-    dense = None
-    for name, attention in variants.items():
-        start = time.time()
-        hidden = model(tokens, attn=attention)[0].float()
-        best = (hidden[torch.as_tensor(answers - 1, device='cuda')] @ table.t()).argmax(-1).cpu().numpy()
-        seconds[name].append(time.time() - start)
-        correct = dict(zip(answers.tolist(), (best == ids[answers]).tolist()))
-        for span in spans:
-            right[name].append((ref.KINDS[codes[span[0]] // 256], all(correct[i] for i in span.tolist())))
-        logs = (hidden[prose - 1] @ table.t()).log_softmax(-1)
-        loss[name].append(-logs.gather(1, tokens[0][prose][:, None].long()).mean().item())
-        dense = logs if dense is None else dense
-        divergence[name].append((dense.exp() * (dense - logs)).sum(-1).mean().item())
+def report(name, attention, result):
+    kinds = sorted({kind for kind, _ in result['right']})
+    share = ' '.join('%s %.2f' % (kind, np.mean([ok for k, ok in result['right'] if k == kind])) for kind in kinds)
+    price = attention.products / attention.group_mean_products if isinstance(attention, Sparse) else 0
+    print('%-26s %s  perplexity %.2f  KLD %.4f  products %.3f  %.1f s' % (
+        name, share, math.exp(np.mean(result['loss'])), np.mean(result['divergence']), price, result['seconds']))
+    if isinstance(attention, Sparse) and 'kinds' in attention.memory:
+        for layer, kinds in attention.memory['kinds'].items():
+            kinds = torch.stack(kinds).flatten(0, 1)  # of the last batch
+            parts = [[(kinds[:, head] == kind).float().mean() for kind in range(3)] for head in range(KV_HEADS)]
+            text = '  '.join('%.2f/%.2f/%.2f' % tuple(part) for part in parts)
+            print('    layer %d  local/resting/wide  %s' % (layer, text))
+
+
+def measure(model, samples, threshold, table, results):
+    tokens = torch.from_numpy(np.stack([ids for ids, _ in samples])).cuda()
+    embedding, dense = model.e.weight.float(), {}
+    for name, attention in table.items():
+        start, result = time.time(), results[name]
+        hidden = model(tokens, attn=attention).float()
+        torch.cuda.synchronize()
+        result['seconds'] += time.time() - start
+        for i, (ids, codes) in enumerate(samples):
+            answers = np.flatnonzero(codes > 1)
+            best = (hidden[i, torch.as_tensor(answers - 1)] @ embedding.t()).argmax(-1).cpu().numpy()
+            correct = dict(zip(answers.tolist(), (best == ids[answers]).tolist()))
+            for span in np.split(answers, np.flatnonzero(np.diff(answers) > 1) + 1):
+                result['right'].append((ref.KINDS[codes[span[0]] // 256], all(correct[at] for at in span.tolist())))
+            prose = np.flatnonzero(codes == 1)
+            prose = torch.as_tensor(prose[prose > threshold + SEGMENT][:: 7 * max(1, len(ids) // 16384)])
+            logs = (hidden[i, prose - 1] @ embedding.t()).log_softmax(-1)
+            result['loss'].append(-logs.gather(1, tokens[i, prose][:, None]).mean().item())
+            reference = dense.setdefault(i, logs)
+            result['divergence'].append((reference.exp() * (reference - logs)).sum(-1).mean().item())
 
 
 if __name__ == '__main__':

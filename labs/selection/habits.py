@@ -1,0 +1,70 @@
+"""Different heads, different care: scores that treat (layer, kv_head) pairs by what they do."""
+import torch
+
+from scores import NEVER, SEGMENT, normalised, recent
+
+LOCAL, RESTING, WIDE = range(3)
+
+
+def mix(s, kind, choices):
+    """choices[k] scores the pairs of kind k; products are counted for those pairs alone"""
+    total, out = s.products, None
+    for which, score in choices.items():
+        share = (kind == which).float().mean().item()
+        if not share:
+            continue
+        s.products = 0.0
+        scores = score(s)
+        total += s.products * share
+        out = scores if out is None else torch.where((kind == which)[:, None], scores, out)
+    s.products = total
+    return out
+
+
+def fixed(table, choices):
+    """table: (layer, kv_head) -> kind, for ablations; kind 0 where nothing is said"""
+
+    def score(s):
+        kind = torch.tensor([table.get((s.layer, head), 0) for head in range(s.heads)])
+        return mix(s, kind.repeat(s.pairs // s.heads), choices)
+
+    return score
+
+
+def probe(rows, keys, own, scale, sample):
+    """[pairs, 2]: mean share of attention on the first block, and on what lies further back than 512 keys"""
+    rows = rows[:, sample]
+    peaks = ((rows @ keys.mT) * scale).unflatten(-1, (-1, 8)).amax(-1)
+    causal = torch.ones(SEGMENT, SEGMENT, dtype=torch.bool).tril()[sample]
+    shares = normalised(peaks, ((rows @ own.mT) * scale).masked_fill(~causal, NEVER).logsumexp(-1)).exp()
+    return torch.stack([shares[..., 0].mean(1), shares[..., 1 : -SEGMENT // 8].sum(-1).mean(1)], -1)
+
+
+def by_habit(resting, wide, local=recent, every=4, step=16, far_share=0.015, floor=0.003, decay=0.9, local_places=None):
+    """Sorts heads by the text so far. local: rows look no further back than about a segment; resting: they lie on the
+    first block and look up at times; wide: the rest. Measured on all rows while the prompt is dense, then on every
+    `step`-th row of every `every`-th segment. Budgets are equal unless local heads are given fewer places."""
+
+    def score(s):
+        habit = s.memory.get(('habit', s.layer))
+        if habit is None:
+            q, keys = s.memory['prompt']
+            spans = [slice(begin, begin + SEGMENT) for begin in range(2 * SEGMENT, s.keys.shape[1], SEGMENT)]
+            probes = [probe(q[:, :, at].float().mean(1), keys[:, : at.start], keys[:, at], s.scale, slice(None))
+                      for at in spans]
+            habit = torch.stack(probes).mean(0)
+        elif s.keys.shape[1] // SEGMENT % every == 0:
+            now = probe(s.mean_rows, s.keys, s.own, s.scale, slice(step // 2, None, step))
+            s.count(SEGMENT // step, s.keys.shape[1])
+            habit = decay * habit + (1 - decay) * now
+        s.memory[('habit', s.layer)] = habit
+        first, far = habit.unbind(-1)
+        near = 1 - first - far
+        kind = torch.where(first > near, RESTING, WIDE)
+        kind = torch.where((far < far_share * (1 - first)) | (far < floor), LOCAL, kind)
+        if local_places is not None:
+            s.places = torch.where(kind == LOCAL, local_places, s.budget) // s.block
+        s.memory.setdefault('kinds', {}).setdefault(s.layer, []).append(kind.view(-1, s.heads))
+        return mix(s, kind, {LOCAL: local, RESTING: resting, WIDE: wide})
+
+    return score
