@@ -9,6 +9,7 @@ namespace ei {
 namespace {
 
 constexpr int kLogitsSlot = 100;  // scratch slots below belong to the model
+constexpr int kGatherSlot = 99;
 constexpr int64_t kLogitsBytes = int64_t{64} << 20;
 
 // Query-key pairs of `tokens` rows from `first` on, one kv_head, with a window (0: none).
@@ -40,14 +41,14 @@ std::vector<RopeTable> Session::State::stage_angles(int32_t first_position, int6
   return tables;
 }
 
-Result<Session::State::Rows> Session::State::record(std::span<const int32_t> chunk, int64_t rows, bool plan) {
+Result<Session::State::Rows> Session::State::record(std::span<const int32_t> chunk, Wanted rows, bool plan) {
   const model::Config& config = model.config();
   const auto tokens = static_cast<int64_t>(chunk.size());
   const int32_t first = store.next_position();
   EI_RETURN_IF_ERROR(store.reserve(tokens));
   EI_ASSIGN_OR_RETURN(model::Activations act, model.activations(*stream, tokens));
   Rows out;
-  EI_ASSIGN_OR_RETURN(out.logits, stream->scratch(kLogitsSlot, std::min(rows, logits_rows()), config.vocab));
+  EI_ASSIGN_OR_RETURN(out.logits, stream->scratch(kLogitsSlot, rows.logits, config.vocab));
   if (plan) EI_RETURN_IF_ERROR(planner->begin_chunk(*stream, first, tokens));
   const std::vector<RopeTable> ropes = stage_angles(first, tokens);
 
@@ -57,7 +58,7 @@ Result<Session::State::Rows> Session::State::record(std::span<const int32_t> chu
     model.project_qkv(*stream, layer, act, ropes[static_cast<size_t>(facts.rope)], store.append(layer, tokens));
     // Behind the last layer's keys and values only the rows whose logits are wanted matter.
     const bool last = layer + 1 == model.num_layers();
-    const model::Activations wanted = last ? act.tail(rows) : act;
+    const model::Activations wanted = last ? act.tail(rows.tail) : act;
     const BlockPlan* blocks = nullptr;  // null: everything is read
     if (plan && planner->plans(layer))
       blocks = planner->record(*stream, layer, model.query(act), store.view(layer), wanted.x.rows);
@@ -83,9 +84,9 @@ Result<Session::State::Rows> Session::State::record(std::span<const int32_t> chu
   return out;
 }
 
-Result<Session::State::Rows> Session::State::forward(std::span<const int32_t> chunk, int64_t rows, bool plan) {
+Result<Session::State::Rows> Session::State::forward(std::span<const int32_t> chunk, Wanted wanted, bool plan) {
   const int32_t first = store.next_position();
-  Result<Rows> recorded = record(chunk, rows, plan);
+  Result<Rows> recorded = record(chunk, wanted, plan);
   const Status ran = stream->synchronize();
   if (recorded.ok() && ran.ok()) return recorded;
   if (plan) planner->undo_chunk();
@@ -93,11 +94,11 @@ Result<Session::State::Rows> Session::State::forward(std::span<const int32_t> ch
   return recorded.ok() ? ran.error() : recorded.error();
 }
 
-Result<Session::State::Rows> Session::State::read_chunk(std::span<const int32_t> chunk, int64_t rows) {
+Result<Session::State::Rows> Session::State::read_chunk(std::span<const int32_t> chunk, Wanted wanted) {
   const int64_t first = store.next_position();
   const bool plan = sparse();
   const Stream::Times before = stream->times();
-  EI_ASSIGN_OR_RETURN(const Rows out, forward(chunk, rows, plan));
+  EI_ASSIGN_OR_RETURN(const Rows out, forward(chunk, wanted, plan));
   const Stream::Times after = stream->times();
   const auto tokens = static_cast<int64_t>(chunk.size());
   const double pairs = dense_pairs(first, tokens);
@@ -111,9 +112,18 @@ Result<Session::State::Rows> Session::State::read_chunk(std::span<const int32_t>
   return out;
 }
 
-Result<Matrix> Session::State::more_logits(Matrix normed) {
-  EI_ASSIGN_OR_RETURN(const Matrix out, stream->scratch(kLogitsSlot, normed.rows, model.config().vocab));
-  model.logits(*stream, normed, out);
+Result<Matrix> Session::State::more_logits(Matrix normed, std::span<const int64_t> rows) {
+  const auto count = static_cast<int64_t>(rows.size());
+  Matrix chosen = normed.row_range(rows.front(), 1);
+  if (rows.back() - rows.front() + 1 == count) {
+    chosen = normed.row_range(rows.front(), count);
+  } else {
+    EI_ASSIGN_OR_RETURN(chosen, stream->scratch(kGatherSlot, count, normed.cols));
+    for (int64_t i = 0; i < count; ++i)
+      stream->copy(normed.row_range(rows[static_cast<size_t>(i)], 1), chosen.row_range(i, 1));
+  }
+  EI_ASSIGN_OR_RETURN(const Matrix out, stream->scratch(kLogitsSlot, count, model.config().vocab));
+  model.logits(*stream, chosen, out);
   EI_RETURN_IF_ERROR(stream->synchronize());
   return out;
 }
@@ -121,6 +131,13 @@ Result<Matrix> Session::State::more_logits(Matrix normed) {
 int64_t Session::State::logits_rows() const {
   const int64_t row_bytes = int64_t{model.config().vocab} * static_cast<int64_t>(sizeof(float));
   return std::max<int64_t>(1, kLogitsBytes / row_bytes);
+}
+
+int64_t Session::State::together(std::span<const int64_t> rows) const {
+  int64_t count = 0;
+  const int64_t most = std::min(logits_rows(), static_cast<int64_t>(rows.size()));
+  while (count < most && rows[static_cast<size_t>(count)] == count) ++count;
+  return count;
 }
 
 double Session::State::dense_pairs(int64_t first, int64_t tokens) const {

@@ -14,7 +14,25 @@ Status Session::prefill(std::span<const int32_t> tokens, const ProgressFn& progr
   return evaluate(tokens, nullptr, progress);
 }
 
-Status Session::evaluate(std::span<const int32_t> tokens, const LogitsFn& on_logits, const ProgressFn& progress) {
+Status Session::State::each_row(Rows out, std::span<const int64_t> rows, const std::function<void(int64_t)>& on_row) {
+  const auto many = static_cast<size_t>(logits_rows());
+  for (size_t done = 0; done < rows.size();) {
+    const std::span<const int64_t> next =
+        rows.subspan(done, done == 0 ? static_cast<size_t>(out.logits.rows) : std::min(many, rows.size() - done));
+    if (done > 0) {
+      EI_ASSIGN_OR_RETURN(out.logits, more_logits(out.normed, next));
+    }
+    for (size_t i = 0; i < next.size(); ++i) {
+      stream->read(out.logits.row_range(static_cast<int64_t>(i), 1), logits.data());
+      on_row(next[i]);
+    }
+    done += next.size();
+  }
+  return {};
+}
+
+Status Session::evaluate(std::span<const int32_t> tokens, const LogitsFn& on_logits, const ProgressFn& progress,
+                         const RowFilter& wanted) {
   State& state = *state_;
   const auto total = static_cast<int64_t>(tokens.size());
   EI_RETURN_IF_ERROR(state.check_room(tokens, on_logits ? total : 1));
@@ -23,26 +41,29 @@ Status Session::evaluate(std::span<const int32_t> tokens, const LogitsFn& on_log
   if (sparse) EI_RETURN_IF_ERROR(state.planner->begin_prompt(end));
   const double start = now_s();
   state.logits.resize(static_cast<size_t>(state.model.config().vocab));
+  const auto handed_over = [&](int64_t at) { return on_logits && (!wanted || wanted(at)); };
   for (int64_t done = 0; done < total;) {
     const int64_t first = position();
     const int64_t count =
         sparse ? state.planner->chunk_end(first, state.batch) - first : std::min(state.batch, total - done);
-    const int64_t wanted = on_logits ? count : (done + count == total ? 1 : 0);
+    std::vector<int64_t> rows;  // whose logits are computed, counted from the first of them
+    int64_t tail = 0;           // rows of the chunk from that one on
+    for (int64_t row = 0; row < count; ++row) {
+      // The last token's are always: they predict what follows.
+      if (!handed_over(first + row) && first + row + 1 < end) continue;
+      if (rows.empty()) tail = count - row;
+      rows.push_back(row - (count - tail));
+    }
     const double chunk_start = now_s();
-    EI_ASSIGN_OR_RETURN(
-        State::Rows rows,
-        state.read_chunk(tokens.subspan(static_cast<size_t>(done), static_cast<size_t>(count)), wanted));
+    EI_ASSIGN_OR_RETURN(const State::Rows out,
+                        state.read_chunk(tokens.subspan(static_cast<size_t>(done), static_cast<size_t>(count)),
+                                         {.tail = tail, .logits = state.together(rows)}));
     done += count;
     state.stats.prompt_s += now_s() - chunk_start;
-    for (int64_t row = 0; row < wanted; ++row) {
-      const int64_t inside = row % state.logits_rows();
-      if (row > 0 && inside == 0) {
-        const int64_t next = std::min(state.logits_rows(), wanted - row);
-        EI_ASSIGN_OR_RETURN(rows.logits, state.more_logits(rows.normed.row_range(row, next)));
-      }
-      state.stream->read(rows.logits.row_range(inside, 1), state.logits.data());
-      if (on_logits) on_logits(first + row, state.logits);
-    }
+    EI_RETURN_IF_ERROR(state.each_row(out, rows, [&](int64_t row) {
+      const int64_t at = first + count - tail + row;
+      if (handed_over(at)) on_logits(at, state.logits);
+    }));
     if (progress) progress({.done = done, .total = total, .elapsed_s = now_s() - start});
   }
   return {};
@@ -58,7 +79,7 @@ Status Session::decode(int32_t token) {
     return make_error(ErrorKind::kUsage, "token %d is not in the vocabulary", token);
   }
   const double start = now_s();
-  EI_ASSIGN_OR_RETURN(const State::Rows rows, state.forward({&token, 1}, 1, /*plan=*/false));
+  EI_ASSIGN_OR_RETURN(const State::Rows rows, state.forward({&token, 1}, {.tail = 1, .logits = 1}, /*plan=*/false));
   state.logits.resize(static_cast<size_t>(rows.logits.cols));
   state.stream->read(rows.logits, state.logits.data());
   ++state.stats.generated_tokens;

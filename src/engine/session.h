@@ -42,6 +42,8 @@ class Session {
   using ProgressFn = std::function<void(const PrefillProgress&)>;
   // Receives the logits [vocab] of the token at `position`; valid during the call only.
   using LogitsFn = std::function<void(int64_t position, std::span<const float> logits)>;
+  // Are the logits of the token at `position` wanted?
+  using RowFilter = std::function<bool(int64_t position)>;
 
   Session(Session&&) = delete;
   ~Session();
@@ -50,8 +52,10 @@ class Session {
   // kInterrupted when cancelled (the chunks already read stay), kUsage when the context would overflow, kMemory when
   // the cache does not fit.
   Status prefill(std::span<const int32_t> tokens, const ProgressFn& progress = nullptr);
-  // The same, handing over the logits of every position (perplexity, parity work).
-  Status evaluate(std::span<const int32_t> tokens, const LogitsFn& on_logits, const ProgressFn& progress = nullptr);
+  // The same, handing over the logits of every position (perplexity, parity work), or of those that `wanted` names:
+  // only these are multiplied by the output matrix.
+  Status evaluate(std::span<const int32_t> tokens, const LogitsFn& on_logits, const ProgressFn& progress = nullptr,
+                  const RowFilter& wanted = nullptr);
   // Feeds one generated token.
   Status decode(int32_t token);
 

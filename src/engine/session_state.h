@@ -1,8 +1,10 @@
 // What a Session holds, and the forward pass over one chunk. Private to the engine room.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "engine/engine.h"
@@ -26,26 +28,36 @@ struct Session::State {
   std::vector<float> logits{};              // [vocab] of the last token fed
   std::vector<model::RopeAngles> angles{};  // one per rope of the model, for the current chunk
 
+  // How much of a chunk is wanted: its last `tail` rows to their end (0: only the cache is filled), and the logits of
+  // the first `logits` of these, at most logits_rows().
+  struct Wanted {
+    int64_t tail = 0;
+    int64_t logits = 0;
+  };
   // What a chunk leaves behind, in stream memory until the next one.
   struct Rows {
-    Matrix normed;  // [rows, width] of the last rows, behind the output norm
-    Matrix logits;  // [at most logits_rows(), vocab] of the first of these rows
+    Matrix normed;  // [tail, width], behind the output norm
+    Matrix logits;  // [logits, vocab]
   };
-  // Runs `chunk` through all layers behind what the store holds, and computes the last `rows` rows to their end (0:
-  // only the cache is filled). On an error everything is as before. `plan`: the planner decides what it reads.
-  Result<Rows> forward(std::span<const int32_t> chunk, int64_t rows, bool plan);
+  // Runs `chunk` through all layers behind what the store holds. On an error everything is as before. `plan`: the
+  // planner decides what it reads.
+  Result<Rows> forward(std::span<const int32_t> chunk, Wanted wanted, bool plan);
   // The same for a chunk of a prompt, with the statistics.
-  Result<Rows> read_chunk(std::span<const int32_t> chunk, int64_t rows);
-  // Logits of the next rows of a chunk with many.
-  Result<Matrix> more_logits(Matrix normed);
+  Result<Rows> read_chunk(std::span<const int32_t> chunk, Wanted wanted);
+  // Logits of these rows of Rows::normed, at most logits_rows().
+  Result<Matrix> more_logits(Matrix normed, std::span<const int64_t> rows);
   // Rows of logits computed together: bounded memory.
   int64_t logits_rows() const;
+  // How many of these rows (ascending, from 0) follow each other without a gap, at most logits_rows().
+  int64_t together(std::span<const int64_t> rows) const;
   // Does the planner decide what this chunk reads? Only where slots are positions.
   bool sparse() const { return planner.has_value() && store.exact(); }
   Status check_room(std::span<const int32_t> tokens, int64_t wanted) const;
+  // Reads the logits of `rows` (rows of `out.normed`, ascending) one by one into `logits` and calls `on_row` for each.
+  Status each_row(Rows out, std::span<const int64_t> rows, const std::function<void(int64_t row)>& on_row);
 
  private:
-  Result<Rows> record(std::span<const int32_t> chunk, int64_t rows, bool plan);
+  Result<Rows> record(std::span<const int32_t> chunk, Wanted wanted, bool plan);
   // Query-key pairs of dense attention over a chunk, all layers and kv_heads.
   double dense_pairs(int64_t first, int64_t tokens) const;
   std::vector<RopeTable> stage_angles(int32_t first_position, int64_t tokens);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <thread>
 
 #include "engine/engine.h"
@@ -44,6 +45,36 @@ TEST(Session, RewindingAndReadingAgainGivesTheSameLogits) {
   EXPECT_EQ(session->position(), 512);
   ASSERT_TRUE(session->prefill(std::span(tokens).subspan(512)).ok());
   EXPECT_EQ(logits_of(*session), first);
+}
+
+TEST(Session, LogitsOfChosenRowsAreThoseOfAllRows) {
+  const std::vector<int32_t> tokens = prompt(700);
+  SessionOptions options;
+  options.batch = 256;
+  std::vector<std::vector<float>> all;
+  const auto keep = [&](int64_t, std::span<const float> row) { all.emplace_back(row.begin(), row.end()); };
+  ASSERT_TRUE(new_session(options)->evaluate(tokens, keep).ok());
+  ASSERT_EQ(all.size(), tokens.size());
+
+  // Runs, single rows, a chunk without any, and not the last.
+  const auto chosen = [](int64_t position) { return position < 300 && (position % 7 == 3 || position / 10 == 5); };
+  std::vector<int64_t> seen;
+  float worst = 0;
+  const auto compare = [&](int64_t position, std::span<const float> row) {
+    seen.push_back(position);
+    const std::vector<float>& expected = all[static_cast<size_t>(position)];
+    for (size_t i = 0; i < row.size(); ++i) worst = std::max(worst, std::abs(row[i] - expected[i]));
+  };
+  const std::unique_ptr<Session> some = new_session(options);
+  ASSERT_TRUE(some->evaluate(tokens, compare, nullptr, chosen).ok());
+  std::vector<int64_t> expected;
+  for (int64_t position = 0; position < 700; ++position)
+    if (chosen(position)) expected.push_back(position);
+  EXPECT_EQ(seen, expected);
+  EXPECT_LT(worst, 0.005f);  // fewer rows may be multiplied by another kernel
+  const std::unique_ptr<Session> plain = new_session(options);
+  ASSERT_TRUE(plain->prefill(tokens).ok());
+  EXPECT_EQ(logits_of(*some), logits_of(*plain));
 }
 
 TEST(Session, ACancelledPromptKeepsWholeChunksAndCanGoOn) {
