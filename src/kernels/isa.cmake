@@ -18,6 +18,7 @@ elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   ei_isa(attention_neon.cpp "-march=armv8-a")
   ei_isa(attention_neonbf16.cpp "-march=armv8.2-a+bf16")
   ei_isa(row_peaks_i8mm.cpp "-march=armv8.2-a+i8mm")
+  ei_isa(gemm_neonbf16.cpp "-march=armv8.2-a+bf16")
   ei_isa(peak_neonbf16.cpp "-march=armv8.2-a+bf16")
 endif()
 

@@ -1,0 +1,11 @@
+// The reference of gemm.h: slow, obvious, sums in double. The oracle of every faster twin.
+#pragma once
+
+#include "tensor/matrix.h"
+
+namespace ei::kernels {
+
+// y = x W^T with both inputs rounded to bf16; w is [y.cols, x.cols], dense.
+void reference_gemm(Matrix x, const float* w, Matrix y);
+
+}  // namespace ei::kernels
