@@ -141,7 +141,7 @@ class Stream {
 struct BackendOptions {
   int threads = 0;             // 0: all cores of this machine
   std::string isa;             // EI_CPU_ISA
-  std::string dense;           // EI_DENSE: "", "ggml" or "onednn"
+  std::string dense;           // EI_DENSE: "", "ggml", or a name of dense_providers()
   int64_t packed_budget = -1;  // bytes for packed weight copies; -1: a quarter of the free memory
 };
 

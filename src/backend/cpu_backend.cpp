@@ -27,10 +27,10 @@ int usable_cores() {
 
 class CpuBackend : public Backend {
  public:
-  CpuBackend(std::unique_ptr<GgmlDevice> device, BackendOptions options)
+  CpuBackend(std::unique_ptr<GgmlDevice> device, std::unique_ptr<DenseProvider> dense, BackendOptions options)
       : device_(std::move(device)),
+        dense_(std::move(dense)),
         options_(std::move(options)),
-        onednn_(options_.dense == "onednn" || (options_.dense.empty() && OnednnMatmul::available())),
         packed_left_(options_.packed_budget >= 0 ? options_.packed_budget : available_memory_bytes() / 4) {}
 
   std::string_view name() const override { return "cpu"; }
@@ -39,11 +39,11 @@ class CpuBackend : public Backend {
     const DType type = default_kv_type();
     const std::string attention(kernels::choose_attention(type, type, options_.isa)->name);
     std::string dense = "ggml";
-    if (onednn_) {
+    if (dense_ != nullptr) {
       const std::lock_guard<std::mutex> lock(mutex_);
       dense = str_format(
           "%s in bf16 for prompts (%lld MiB packed, %lld MiB of weights unpacked per chunk), ggml for generation",
-          OnednnMatmul::describe().c_str(), static_cast<long long>(packed_bytes_ >> 20),
+          dense_->describe().c_str(), static_cast<long long>(packed_bytes_ >> 20),
           static_cast<long long>(unpacked_bytes_ >> 20));
     }
     return str_format("cpu: %d threads, attention %s, dense maths %s", device_->threads(), attention.c_str(),
@@ -71,10 +71,10 @@ class CpuBackend : public Backend {
 
   Result<std::unique_ptr<Weight>> load_matrix(std::span<const HostTensor> parts, MatrixUse use) const override {
     EI_ASSIGN_OR_RETURN(std::unique_ptr<CpuWeight> weight, load_cpu_matrix(*device_, parts));
-    if (onednn_ && use == MatrixUse::kEveryToken && takes_onednn(parts)) {
+    if (dense_ != nullptr && use == MatrixUse::kEveryToken && takes_bf16(parts)) {
       const std::lock_guard<std::mutex> lock(mutex_);
       const int64_t before = packed_left_;
-      EI_RETURN_IF_ERROR(prepare_onednn(parts, packed_left_, *weight));
+      EI_RETURN_IF_ERROR(prepare_dense(*dense_, parts, packed_left_, *weight));
       packed_bytes_ += before - packed_left_;
       if (weight->unpack) unpacked_bytes_ += 2 * weight->rows * weight->cols;
     }
@@ -90,19 +90,19 @@ class CpuBackend : public Backend {
   }
 
   Result<std::unique_ptr<Stream>> new_stream(const CancelToken* cancel) const override {
-    return std::unique_ptr<Stream>(std::make_unique<CpuStream>(*device_, options_.isa, cancel));
+    return std::unique_ptr<Stream>(std::make_unique<CpuStream>(*device_, dense_.get(), options_.isa, cancel));
   }
 
  private:
   // Whoever keeps weights in f32 wants more than bf16's eight bits; only a forced choice rounds them.
-  bool takes_onednn(std::span<const HostTensor> parts) const {
-    return options_.dense == "onednn" ||
+  bool takes_bf16(std::span<const HostTensor> parts) const {
+    return !options_.dense.empty() ||
            std::none_of(parts.begin(), parts.end(), [](const HostTensor& part) { return part.type == GGML_TYPE_F32; });
   }
 
   std::unique_ptr<GgmlDevice> device_;
+  std::unique_ptr<const DenseProvider> dense_;  // null: ggml does all products
   const BackendOptions options_;
-  const bool onednn_;
   mutable std::mutex mutex_;  // guards what follows, while weights are loaded
   mutable int64_t packed_left_ = 0;
   mutable int64_t packed_bytes_ = 0;
@@ -120,14 +120,9 @@ Result<std::unique_ptr<Backend>> create_cpu_backend(const BackendOptions& option
     return make_error(ErrorKind::kUsage, "unknown EI_CPU_ISA '%s'; this build has: %s", options.isa.c_str(),
                       known.c_str());
   }
-  if (!options.dense.empty() && options.dense != "ggml" && options.dense != "onednn") {
-    return make_error(ErrorKind::kUsage, "unknown EI_DENSE '%s' (known: ggml, onednn)", options.dense.c_str());
-  }
-  if (options.dense == "onednn" && !OnednnMatmul::built()) {
-    return make_error(ErrorKind::kUsage, "EI_DENSE=onednn: this build has no oneDNN");
-  }
+  EI_ASSIGN_OR_RETURN(auto dense, create_dense_provider(options.dense, options.isa));
   EI_ASSIGN_OR_RETURN(auto device, GgmlDevice::create(options.threads > 0 ? options.threads : usable_cores()));
-  return std::unique_ptr<Backend>(std::make_unique<CpuBackend>(std::move(device), options));
+  return std::unique_ptr<Backend>(std::make_unique<CpuBackend>(std::move(device), std::move(dense), options));
 }
 
 }  // namespace ei

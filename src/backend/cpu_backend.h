@@ -1,5 +1,6 @@
 // The CPU backend: records a chunk's operations as one ggml graph (our kernels are custom nodes in it) and runs them on
-// one pool of threads. Dense maths by ggml on the weights as stored, or by oneDNN in bf16 (onednn_matmul.h).
+// one pool of threads. Dense maths by ggml on the weights as stored, or in bf16 by a provider
+// (dense_provider.h).
 #pragma once
 
 #include "backend/backend.h"

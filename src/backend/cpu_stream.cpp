@@ -12,10 +12,7 @@ namespace ei {
 
 namespace {
 
-constexpr size_t kMaxNodes = 16384;  // a chunk of a 200-layer model needs about 3000
-// Fewer rows than these are quicker on the quantised weights: packed copies cost memory traffic, unpacking costs more.
-constexpr int64_t kPackedRows = 32;
-constexpr int64_t kUnpackRows = 512;
+constexpr size_t kMaxNodes = 16384;   // a chunk of a 200-layer model needs about 3000
 constexpr int64_t kUnpackPiece = 64;  // rows a worker unpacks at a time
 
 const CpuWeight& cpu(const Weight& weight) { return static_cast<const CpuWeight&>(weight); }
@@ -23,8 +20,8 @@ const float* gain_of(const Weight* weight) { return weight != nullptr ? cpu(*wei
 
 }  // namespace
 
-CpuStream::CpuStream(GgmlDevice& device, std::string isa, const CancelToken* cancel)
-    : device_(device), isa_(std::move(isa)), cancel_(cancel) {
+CpuStream::CpuStream(GgmlDevice& device, const DenseProvider* dense, std::string isa, const CancelToken* cancel)
+    : device_(device), dense_(dense), isa_(std::move(isa)), cancel_(cancel) {
   arena_.resize(ggml_tensor_overhead() * 2 * kMaxNodes + ggml_graph_overhead_custom(kMaxNodes, /*grads=*/false) + 4096);
   context_ = ggml_init({arena_.size(), arena_.data(), /*no_alloc=*/true});
 }
@@ -106,9 +103,12 @@ void CpuStream::matmul(const Weight& weight, Matrix x, Matrix y, const Weight* b
   EI_CHECK_EQ(x.cols, weight.cols);
   EI_CHECK_EQ(y.cols, weight.rows);
   const CpuWeight& own = cpu(weight);
-  const bool fits = own.packed != nullptr ? x.rows >= kPackedRows : own.unpack && x.rows >= kUnpackRows;
-  if (fits) {
-    matmul_onednn(own, x, y);
+  const auto enough = [&] {
+    const DenseProvider::FewestRows rows = dense_->fewest_rows();
+    return own.packed != nullptr ? x.rows >= rows.packed : own.unpack && x.rows >= rows.unpacked;
+  };
+  if (dense_ != nullptr && enough()) {
+    matmul_dense(own, x, y);
   } else {
     matmul_ggml(own, x, y);
   }
@@ -132,12 +132,12 @@ void CpuStream::matmul_ggml(const CpuWeight& weight, Matrix x, Matrix y) {
   }
 }
 
-void CpuStream::matmul_onednn(const CpuWeight& weight, Matrix x, Matrix y) {
-  OnednnMatmul::Packed* packed = weight.packed.get();
+void CpuStream::matmul_dense(const CpuWeight& weight, Matrix x, Matrix y) {
+  DenseProvider::Packed* packed = weight.packed.get();
   if (packed == nullptr) {
-    std::unique_ptr<OnednnMatmul::Packed>& shared = unpacked_[{weight.rows, weight.cols}];
+    std::unique_ptr<DenseProvider::Packed>& shared = unpacked_[{weight.rows, weight.cols}];
     if (shared == nullptr) {
-      auto allocated = OnednnMatmul::allocate(weight.rows, weight.cols);
+      auto allocated = dense_->allocate(weight.rows, weight.cols);
       if (!allocated.ok()) {
         matmul_ggml(weight, x, y);
         return;
@@ -145,23 +145,20 @@ void CpuStream::matmul_onednn(const CpuWeight& weight, Matrix x, Matrix y) {
       shared = std::move(allocated).value();
     }
     packed = shared.get();
-    WorkQueue& pieces = new_queue();
     add(
-        [packed, &weight, &pieces](Worker) {
-          for (int64_t begin; (begin = pieces.take()) < (weight.rows + kUnpackPiece - 1) / kUnpackPiece;) {
-            const int64_t first = begin * kUnpackPiece;
-            OnednnMatmul::repack(*packed, first, std::min(first + kUnpackPiece, weight.rows), weight.unpack);
+        [this, packed, &weight, &pieces = new_queue()](Worker) {
+          for (int64_t piece; (piece = pieces.take()) < (weight.rows + kUnpackPiece - 1) / kUnpackPiece;) {
+            const int64_t first = piece * kUnpackPiece;
+            dense_->repack(*packed, first, std::min(first + kUnpackPiece, weight.rows), weight.unpack);
           }
         },
         &matmul_own_s_);
   }
-  void* memory = grow(onednn_scratch_, OnednnMatmul::scratch_bytes(*packed, x.rows, device_.threads()));
+  void* memory = grow(dense_scratch_, dense_->scratch_bytes(*packed, x.rows, device_.threads()));
   if (memory == nullptr) return;
-  WorkQueue& queue = new_queue();
-  add(
-      [packed, x, y, memory, &queue](Worker worker) {
-        OnednnMatmul::run(*packed, x.data, x.stride, y.data, y.stride, x.rows, memory, worker, queue);
-      },
+  const DenseProvider::Product product{*packed, x, y, memory};
+  add([this, product, &queue = new_queue()](Worker) { dense_->prepare(product, queue); }, &matmul_own_s_);
+  add([this, product, &queue = new_queue()](Worker worker) { dense_->multiply(product, worker, queue); },
       &matmul_own_s_);
 }
 

@@ -16,7 +16,7 @@ namespace ei {
 
 class CpuStream : public Stream {
  public:
-  CpuStream(GgmlDevice& device, std::string isa, const CancelToken* cancel);
+  CpuStream(GgmlDevice& device, const DenseProvider* dense, std::string isa, const CancelToken* cancel);
   ~CpuStream() override;
 
   void embed(const Weight& table, std::span<const int32_t> tokens, float scale, Matrix out) override;
@@ -57,7 +57,7 @@ class CpuStream : public Stream {
   void add_queue(QueueJob job, double* seconds);
   void add_rows(int64_t rows, std::function<void(Range)> job);
   void add_node(ggml_tensor* node);
-  void matmul_onednn(const CpuWeight& weight, Matrix x, Matrix y);
+  void matmul_dense(const CpuWeight& weight, Matrix x, Matrix y);
   void matmul_ggml(const CpuWeight& weight, Matrix x, Matrix y);
   // `memory` with at least `bytes` bytes; what it held before stays until the next synchronize(). Null when there is
   // none.
@@ -66,6 +66,7 @@ class CpuStream : public Stream {
   void begin();
 
   GgmlDevice& device_;
+  const DenseProvider* dense_;  // null: ggml does all products
   const std::string isa_;
   const CancelToken* cancel_;
   std::vector<std::byte> arena_;
@@ -78,11 +79,12 @@ class CpuStream : public Stream {
   std::map<int, std::vector<float>> shared_;
   Buffer profile_scratch_;
   Buffer attention_scratch_;
-  Buffer onednn_scratch_;
-  std::map<std::pair<int64_t, int64_t>, std::unique_ptr<OnednnMatmul::Packed>> unpacked_;  // by shape, refilled per use
+  Buffer dense_scratch_;
+  std::map<std::pair<int64_t, int64_t>, std::unique_ptr<DenseProvider::Packed>>
+      unpacked_;                 // by shape, refilled per use
   std::vector<Buffer> retired_;  // grown out of, still named by recorded nodes
   Times times_;
-  double matmul_own_s_ = 0;  // products through oneDNN; part of Times::matmul_s already
+  double matmul_own_s_ = 0;  // products through the provider; part of Times::matmul_s already
   Status failed_;            // the first error of a call that could not report it itself
 };
 

@@ -83,9 +83,10 @@ Result<std::unique_ptr<CpuWeight>> load_cpu_matrix(const GgmlDevice& device, std
   return weight;
 }
 
-Status prepare_onednn(std::span<const HostTensor> parts, int64_t& budget, CpuWeight& weight) {
-  OnednnMatmul::RowSource rows = [sources = std::vector<HostTensor>(parts.begin(), parts.end())](
-                                     int64_t begin, int64_t end, float* to) {
+Status prepare_dense(const DenseProvider& provider, std::span<const HostTensor> parts, int64_t& budget,
+                     CpuWeight& weight) {
+  DenseProvider::RowSource rows = [sources = std::vector<HostTensor>(parts.begin(), parts.end())](
+                                      int64_t begin, int64_t end, float* to) {
     int64_t first = 0;
     for (const HostTensor& part : sources) {
       const int64_t from = std::max(begin, first);
@@ -104,12 +105,12 @@ Status prepare_onednn(std::span<const HostTensor> parts, int64_t& budget, CpuWei
       first += part.rows;
     }
   };
-  const auto bytes = static_cast<int64_t>(OnednnMatmul::packed_bytes(weight.rows, weight.cols));
+  const auto bytes = static_cast<int64_t>(provider.packed_bytes(weight.rows, weight.cols));
   if (bytes > budget) {
     weight.unpack = std::move(rows);
     return {};
   }
-  EI_ASSIGN_OR_RETURN(weight.packed, OnednnMatmul::pack(weight.rows, weight.cols, rows));
+  EI_ASSIGN_OR_RETURN(weight.packed, provider.pack(weight.rows, weight.cols, rows));
   weight.held_bytes += bytes;
   budget -= bytes;
   return {};

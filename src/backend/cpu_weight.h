@@ -1,13 +1,13 @@
 // A weight matrix on the CPU. For ggml: repacked where it has faster kernels for the type, otherwise read in place from
-// the model file. For prompts through oneDNN also: a packed bf16 copy, or the means to unpack it per chunk.
+// the model file. For prompts through a dense provider also: a packed bf16 copy, or the means to unpack it per chunk.
 #pragma once
 
 #include <memory>
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/dense_provider.h"
 #include "backend/ggml_device.h"
-#include "backend/onednn_matmul.h"
 
 namespace ei {
 
@@ -20,20 +20,21 @@ struct WeightPart {
 
 struct CpuWeight : Weight {
   ~CpuWeight() override;
-  std::vector<WeightPart> parts;                 // for matmul
-  std::vector<float> vector;                     // for norms and biases
-  HostTensor table;                              // for embed: rows stay in the model file
-  std::unique_ptr<OnednnMatmul::Packed> packed;  // for prompts through oneDNN, when it fitted the budget
-  OnednnMatmul::RowSource unpack;                // otherwise: f32 rows on demand; empty when oneDNN is not used
-  int64_t held_bytes = 0;                        // memory beyond the model file's mapping
-  ggml_context* context = nullptr;               // owns the tensors' headers
-  ggml_backend_buffer_t buffer = nullptr;        // owns the repacked copy
+  std::vector<WeightPart> parts;                  // for matmul
+  std::vector<float> vector;                      // for norms and biases
+  HostTensor table;                               // for embed: rows stay in the model file
+  std::unique_ptr<DenseProvider::Packed> packed;  // for prompts through a provider, when it fitted the budget
+  DenseProvider::RowSource unpack;                // otherwise: f32 rows on demand; empty without a provider
+  int64_t held_bytes = 0;                         // memory beyond the model file's mapping
+  ggml_context* context = nullptr;                // owns the tensors' headers
+  ggml_backend_buffer_t buffer = nullptr;         // owns the repacked copy
 };
 
 Result<std::unique_ptr<CpuWeight>> load_cpu_matrix(const GgmlDevice& device, std::span<const HostTensor> parts);
-// Gives the weight its oneDNN form: packed while `budget` bytes last (what it takes is subtracted), otherwise
+// Gives the weight its form for the provider: packed while `budget` bytes last (what it takes is subtracted), otherwise
 // unpackable.
-Status prepare_onednn(std::span<const HostTensor> parts, int64_t& budget, CpuWeight& weight);
+Status prepare_dense(const DenseProvider& provider, std::span<const HostTensor> parts, int64_t& budget,
+                     CpuWeight& weight);
 Result<std::unique_ptr<CpuWeight>> load_cpu_table(const HostTensor& table);
 Result<std::unique_ptr<CpuWeight>> load_cpu_vector(std::span<const HostTensor> parts);
 

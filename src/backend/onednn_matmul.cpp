@@ -14,19 +14,10 @@ namespace ei {
 
 #ifndef EI_HAVE_ONEDNN
 
-bool OnednnMatmul::built() { return false; }
-bool OnednnMatmul::available() { return false; }
-std::string OnednnMatmul::describe() { return {}; }
-size_t OnednnMatmul::packed_bytes(int64_t, int64_t) { return 0; }
-Result<std::unique_ptr<OnednnMatmul::Packed>> OnednnMatmul::pack(int64_t rows_n, int64_t cols_k, const RowSource&) {
-  return allocate(rows_n, cols_k);
+bool onednn_matmul_fast(std::string_view) { return false; }
+Result<std::unique_ptr<DenseProvider>> create_onednn_matmul(std::string_view) {
+  return make_error(ErrorKind::kUsage, "EI_DENSE=onednn: built without oneDNN; install libdnnl-dev and rebuild");
 }
-Result<std::unique_ptr<OnednnMatmul::Packed>> OnednnMatmul::allocate(int64_t, int64_t) {
-  return make_error(ErrorKind::kDevice, "built without oneDNN: install libdnnl-dev and rebuild, or unset EI_DENSE");
-}
-void OnednnMatmul::repack(Packed&, int64_t, int64_t, const RowSource&) {}
-void OnednnMatmul::run(const Packed&, const float*, int64_t, float*, int64_t, int64_t, void*, Worker, WorkQueue&) {}
-size_t OnednnMatmul::scratch_bytes(const Packed&, int64_t, int) { return 0; }
 
 #else
 
@@ -67,7 +58,7 @@ struct ScratchLayout {
 ScratchLayout scratch_layout(const PackedPanels& packed) {
   ScratchLayout layout;
   layout.y = align_up(static_cast<size_t>(kTileRows * packed.cols) * packed.element_bytes());
-  layout.scratchpad = layout.y + align_up(static_cast<size_t>(kMinTileRows * OnednnMatmul::kPanelRows) * sizeof(float));
+  layout.scratchpad = layout.y + align_up(static_cast<size_t>(kMinTileRows * kPanelRows) * sizeof(float));
   layout.bytes = layout.scratchpad + align_up(packed.scratchpad_bytes);
   return layout;
 }
@@ -95,13 +86,13 @@ void convert_tile(const PackedPanels& packed, const Work& work, const Tile& tile
               static_cast<size_t>(tile.height - tile.rows) * row_bytes);
 }
 
-void multiply(const PackedPanels& packed, const Work& work, const Tile& tile, int64_t panel,
-              const dnnl::stream& stream) {
+void multiply_tile(const PackedPanels& packed, const Work& work, const Tile& tile, int64_t panel,
+                   const dnnl::stream& stream) {
   const ScratchLayout layout = scratch_layout(packed);
   const int64_t n = packed.panel_rows(panel);
   const bool padded = tile.rows < tile.height;
   const Primitive& op = packed.primitive(tile.height, n, padded ? n : work.y_stride);
-  float* y = work.y + tile.begin * work.y_stride + panel * OnednnMatmul::kPanelRows;
+  float* y = work.y + tile.begin * work.y_stride + panel * kPanelRows;
   float* y_padded = reinterpret_cast<float*>(work.scratch + layout.y);
   // Another stride of y may want a larger scratchpad than the ones asked about when the matrix was laid out.
   std::unique_ptr<std::byte, Free> larger;
@@ -134,25 +125,19 @@ void place_rows(const Panels& panels, const Element* rows, int64_t cols, int64_t
   }
 }
 
-}  // namespace
+class OnednnMatmul final : public DenseProvider {
+ public:
+  std::string describe() const override;
+  // Fewer rows are quicker on the quantised weights: packed copies cost memory traffic, unpacking costs more.
+  FewestRows fewest_rows() const override { return {.packed = 32, .unpacked = 512}; }
+  size_t packed_bytes(int64_t rows_n, int64_t cols_k) const override;
+  Result<std::unique_ptr<Packed>> allocate(int64_t rows_n, int64_t cols_k) const override;
+  void repack(Packed& packed, int64_t begin, int64_t end, const RowSource& source) const override;
+  size_t scratch_bytes(const Packed& packed, int64_t m, int workers) const override;
+  void multiply(const Product& product, Worker worker, WorkQueue& queue) const override;
+};
 
-bool OnednnMatmul::built() { return true; }
-
-bool OnednnMatmul::available() {
-  try {
-#if defined(__x86_64__)
-    const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
-    if (isa != dnnl::cpu_isa::avx512_core_bf16 && isa != dnnl::cpu_isa::avx512_core_amx) return false;
-#endif
-    const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-    const auto made = describe_matmul(engine, kTileRows, 512, kPanelRows, any_weights(512, kPanelRows, Type::bf16));
-    return std::string(made.impl_info_str()).find("ref") == std::string::npos;
-  } catch (const dnnl::error&) {
-    return false;
-  }
-}
-
-std::string OnednnMatmul::describe() {
+std::string OnednnMatmul::describe() const {
   try {
     const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
     const auto made =
@@ -164,7 +149,7 @@ std::string OnednnMatmul::describe() {
   }
 }
 
-size_t OnednnMatmul::packed_bytes(int64_t rows_n, int64_t cols_k) {
+size_t OnednnMatmul::packed_bytes(int64_t rows_n, int64_t cols_k) const {
   try {
     const SingleThreaded single;
     return lay_out(rows_n, cols_k)->bytes;
@@ -173,7 +158,7 @@ size_t OnednnMatmul::packed_bytes(int64_t rows_n, int64_t cols_k) {
   }
 }
 
-Result<std::unique_ptr<OnednnMatmul::Packed>> OnednnMatmul::allocate(int64_t rows_n, int64_t cols_k) {
+Result<std::unique_ptr<DenseProvider::Packed>> OnednnMatmul::allocate(int64_t rows_n, int64_t cols_k) const {
   if (rows_n <= 0 || cols_k <= 0) {
     return make_error(ErrorKind::kModel, "cannot pack an empty matrix: %lld x %lld", static_cast<long long>(rows_n),
                       static_cast<long long>(cols_k));
@@ -194,14 +179,7 @@ Result<std::unique_ptr<OnednnMatmul::Packed>> OnednnMatmul::allocate(int64_t row
   }
 }
 
-Result<std::unique_ptr<OnednnMatmul::Packed>> OnednnMatmul::pack(int64_t rows_n, int64_t cols_k,
-                                                                 const RowSource& source) {
-  EI_ASSIGN_OR_RETURN(auto packed, allocate(rows_n, cols_k));
-  repack(*packed, 0, rows_n, source);
-  return packed;
-}
-
-void OnednnMatmul::repack(Packed& base, int64_t begin, int64_t end, const RowSource& source) {
+void OnednnMatmul::repack(Packed& base, int64_t begin, int64_t end, const RowSource& source) const {
   auto& packed = static_cast<PackedPanels&>(base);
   EI_CHECK_LE(0, begin);
   EI_CHECK_LE(end, packed.rows);
@@ -232,16 +210,16 @@ void OnednnMatmul::repack(Packed& base, int64_t begin, int64_t end, const RowSou
   }
 }
 
-size_t OnednnMatmul::scratch_bytes(const Packed& packed, int64_t, int workers) {
+size_t OnednnMatmul::scratch_bytes(const Packed& packed, int64_t, int workers) const {
   return scratch_layout(static_cast<const PackedPanels&>(packed)).bytes * static_cast<size_t>(workers);
 }
 
-void OnednnMatmul::run(const Packed& base, const float* x, int64_t x_stride, float* y, int64_t y_stride, int64_t m,
-                       void* scratch, Worker worker, WorkQueue& queue) {
-  const auto& packed = static_cast<const PackedPanels&>(base);
-  const Work work{x, x_stride, y, y_stride,
-                  static_cast<std::byte*>(scratch) + scratch_layout(packed).bytes * static_cast<size_t>(worker.index)};
-  const std::vector<Tile> tiles = cut_rows(m);
+void OnednnMatmul::multiply(const Product& product, Worker worker, WorkQueue& queue) const {
+  const auto& packed = static_cast<const PackedPanels&>(product.weight);
+  const size_t offset = scratch_layout(packed).bytes * static_cast<size_t>(worker.index);
+  const Work work{product.x.data, product.x.stride, product.y.data, product.y.stride,
+                  static_cast<std::byte*>(product.scratch) + offset};
+  const std::vector<Tile> tiles = cut_rows(product.x.rows);
   if (tiles.empty()) return;
   // A piece is one tile × one group of panels, tile by tile: enough pieces to balance, and a worker that gets the next
   // group of the same tile has its x converted already.
@@ -259,12 +237,32 @@ void OnednnMatmul::run(const Packed& base, const float* x, int64_t x_stride, flo
       if (index != converted) convert_tile(packed, work, tile);
       converted = index;
       const Range range = even_share(num_panels, {static_cast<int>(piece % groups), static_cast<int>(groups)});
-      for (int64_t panel = range.begin; panel < range.end; ++panel) multiply(packed, work, tile, panel, stream);
+      for (int64_t panel = range.begin; panel < range.end; ++panel) multiply_tile(packed, work, tile, panel, stream);
     }
   } catch (const dnnl::error&) {
     // The same shapes were described when the matrix was laid out: only exhausted memory is left.
     check_failed(__FILE__, __LINE__, "oneDNN failed on a matmul it had accepted");
   }
+}
+
+}  // namespace
+
+bool onednn_matmul_fast(std::string_view) {
+  try {
+#if defined(__x86_64__)
+    const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
+    if (isa != dnnl::cpu_isa::avx512_core_bf16 && isa != dnnl::cpu_isa::avx512_core_amx) return false;
+#endif
+    const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+    const auto made = describe_matmul(engine, kTileRows, 512, kPanelRows, any_weights(512, kPanelRows, Type::bf16));
+    return std::string(made.impl_info_str()).find("ref") == std::string::npos;
+  } catch (const dnnl::error&) {
+    return false;
+  }
+}
+
+Result<std::unique_ptr<DenseProvider>> create_onednn_matmul(std::string_view) {
+  return std::unique_ptr<DenseProvider>(std::make_unique<OnednnMatmul>());
 }
 
 #endif

@@ -101,11 +101,11 @@ std::unique_ptr<PackedPanels> lay_out(int64_t rows_n, int64_t cols_k) {
   packed->rows = rows_n;
   packed->cols = cols_k;
   packed->type = element_type(packed->engine);
-  const int64_t tail = rows_n % OnednnMatmul::kPanelRows;
-  if (rows_n >= OnednnMatmul::kPanelRows) {
-    lay_out(*packed, OnednnMatmul::kPanelRows, packed->full);
+  const int64_t tail = rows_n % kPanelRows;
+  if (rows_n >= kPanelRows) {
+    lay_out(*packed, kPanelRows, packed->full);
     packed->panel_bytes = align_up(packed->full.layout.get_size());
-    packed->bytes = packed->panel_bytes * static_cast<size_t>(rows_n / OnednnMatmul::kPanelRows);
+    packed->bytes = packed->panel_bytes * static_cast<size_t>(rows_n / kPanelRows);
   }
   if (tail > 0) {
     lay_out(*packed, tail, packed->tail);

@@ -8,13 +8,14 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <vector>
 
-#include "backend/onednn_matmul.h"
+#include "backend/dense_provider.h"
 
 namespace ei::onednn {
 
 using dnnl::memory;
 using Type = memory::data_type;
 
+inline constexpr int64_t kPanelRows = 512;
 inline constexpr int64_t kTileRows = 256;  // x tile: 256 rows keep re-reading W at 256 flop/byte, and the tile in L2
 inline constexpr int64_t kMinTileRows = 32;
 inline constexpr size_t kAlign = 64;
@@ -52,7 +53,7 @@ struct Primitive {
   memory::desc src, weights, dst, scratchpad;
 };
 
-struct PackedPanels final : OnednnMatmul::Packed {
+struct PackedPanels final : DenseProvider::Packed {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   Type type = Type::f32;
   Panels full;  // the first rows / kPanelRows panels
@@ -63,11 +64,9 @@ struct PackedPanels final : OnednnMatmul::Packed {
   mutable std::mutex mutex;
   mutable std::vector<std::unique_ptr<Primitive>> primitives;  // few: tile heights × panel widths × strides of y
 
-  int64_t num_panels() const { return (rows + OnednnMatmul::kPanelRows - 1) / OnednnMatmul::kPanelRows; }
-  int64_t panel_rows(int64_t panel) const {
-    return std::min(OnednnMatmul::kPanelRows, rows - panel * OnednnMatmul::kPanelRows);
-  }
-  const Panels& panels(int64_t n) const { return n == OnednnMatmul::kPanelRows ? full : tail; }
+  int64_t num_panels() const { return (rows + kPanelRows - 1) / kPanelRows; }
+  int64_t panel_rows(int64_t panel) const { return std::min(kPanelRows, rows - panel * kPanelRows); }
+  const Panels& panels(int64_t n) const { return n == kPanelRows ? full : tail; }
   size_t element_bytes() const { return type == Type::bf16 ? 2 : 4; }
 
   const Primitive& primitive(int64_t m, int64_t n, int64_t y_stride) const;  // made on first use

@@ -1,0 +1,11 @@
+// The dense provider on our own packed bf16 kernels (kernels/gemm.h): ARM CPUs with the BFMMLA instruction.
+#pragma once
+
+#include "backend/dense_provider.h"
+
+namespace ei {
+
+bool bf16_matmul_fast(std::string_view isa);
+Result<std::unique_ptr<DenseProvider>> create_bf16_matmul(std::string_view isa);
+
+}  // namespace ei

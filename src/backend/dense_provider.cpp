@@ -1,0 +1,38 @@
+#include "backend/dense_provider.h"
+
+#include <array>
+
+#include "backend/bf16_matmul.h"
+#include "backend/onednn_matmul.h"
+
+namespace ei {
+
+Result<std::unique_ptr<DenseProvider::Packed>> DenseProvider::pack(int64_t rows_n, int64_t cols_k,
+                                                                   const RowSource& source) const {
+  EI_ASSIGN_OR_RETURN(auto packed, allocate(rows_n, cols_k));
+  repack(*packed, 0, rows_n, source);
+  return packed;
+}
+
+void DenseProvider::prepare(const Product&, WorkQueue&) const {}
+
+std::span<const DenseEntry> dense_providers() {
+  static constexpr std::array<DenseEntry, 2> kProviders{{
+      {"bf16", create_bf16_matmul, bf16_matmul_fast},
+      {"onednn", create_onednn_matmul, onednn_matmul_fast},
+  }};
+  return kProviders;
+}
+
+Result<std::unique_ptr<DenseProvider>> create_dense_provider(std::string_view name, std::string_view isa) {
+  if (name == "ggml") return std::unique_ptr<DenseProvider>();
+  std::string known = "ggml";
+  for (const DenseEntry& entry : dense_providers()) {
+    if (name.empty() ? entry.fast(isa) : entry.name == name) return entry.create(isa);
+    known += ", " + std::string(entry.name);
+  }
+  if (name.empty()) return std::unique_ptr<DenseProvider>();
+  return make_error(ErrorKind::kUsage, "unknown EI_DENSE '%s' (known: %s)", std::string(name).c_str(), known.c_str());
+}
+
+}  // namespace ei
