@@ -1,9 +1,6 @@
 // perplexity: how well a model predicts a text, in chunks of -c tokens of which the second half is scored, as
 // llama.cpp counts it; and how far another setting of the engine (--vs) strays from this one.
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -17,57 +14,18 @@
 #include "cli/parse.h"
 #include "cli/progress.h"
 #include "cli/setup.h"
+#include "cli/sides.h"
+#include "eval/logits_spool.h"
 #include "eval/metrics.h"
 
 namespace ei::cli {
 
 namespace {
-// The base run's rows of logits, kept on disk between the two runs of a chunk: at long contexts they outgrow memory.
-class LogitsSpool {
- public:
-  static Result<LogitsSpool> open() {
-    LogitsSpool spool;
-    spool.file_.reset(std::tmpfile());
-    if (spool.file_ == nullptr) {
-      return make_error(ErrorKind::kRuntime, "cannot make a temporary file: %s", std::strerror(errno));
-    }
-    return spool;
-  }
-
-  void rewind() { std::rewind(file_.get()); }
-  void write(std::span<const float> row) {
-    failed_ = failed_ || std::fwrite(row.data(), sizeof(float), row.size(), file_.get()) != row.size();
-  }
-  std::span<const float> read(size_t count) {
-    row_.resize(count);
-    failed_ = failed_ || std::fread(row_.data(), sizeof(float), count, file_.get()) != count;
-    return row_;
-  }
-  Status status() const {
-    if (!failed_) return {};
-    return Error{ErrorKind::kRuntime, "cannot keep the logits in a temporary file: is the disk full?"};
-  }
-
- private:
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-  std::unique_ptr<std::FILE, Close> file_;
-  std::vector<float> row_;
-  bool failed_ = false;
-};
-
 struct Scores {
   eval::Perplexity base;
   eval::Perplexity other;
   eval::Divergence divergence;
   int64_t chunks = 0;
-};
-
-// One of the two settings that are compared.
-struct Side {
-  Settings settings;
-  const Engine* engine = nullptr;
 };
 
 class Scorer {
@@ -85,7 +43,7 @@ class Scorer {
   }
 
   Result<Scores> run() {
-    EI_ASSIGN_OR_RETURN(LogitsSpool spool, LogitsSpool::open());
+    EI_ASSIGN_OR_RETURN(eval::LogitsSpool spool, eval::LogitsSpool::open());
     Progress progress(context_.console, "scoring");
     const double start = now_s();
     for (int64_t index = 0; index < num_chunks(); ++index) {
@@ -181,10 +139,6 @@ std::string to_text(const Settings& settings, const Scores& scores) {
   return text;
 }
 
-bool same_engine(const Settings& a, const Settings& b) {
-  return a.model == b.model && a.device == b.device && a.threads == b.threads;
-}
-
 Status check_settings(const Settings& settings) {
   if (settings.file.empty()) return Error{ErrorKind::kUsage, "no text to score: give -f FILE"};
   if (settings.kl_divergence == settings.vs.empty()) {
@@ -205,25 +159,17 @@ Result<int> command_perplexity(const CommandContext& context) {
     }
   }
   EI_ASSIGN_OR_RETURN(const std::string text, read_text_file(settings.file, "text file"));
-  EI_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(settings, context.console));
-  std::unique_ptr<Engine> second;
-  if (other && !same_engine(settings, *other)) {
-    EI_ASSIGN_OR_RETURN(second, load_engine(*other, context.console));
-    if (second->config().vocab != engine->config().vocab) {
-      return Error{ErrorKind::kUsage, "--vs: the two models have different vocabularies"};
-    }
-  }
-  EI_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, engine->tokenizer().tokenize(text, {.add_bos_eos = true}));
+  EI_ASSIGN_OR_RETURN(const Sides sides, load_sides(settings, other, context.console));
+  const Engine& engine = *sides.engine;
+  EI_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, engine.tokenizer().tokenize(text, {.add_bos_eos = true}));
   const size_t count = tokens.size();
-  std::optional<Side> side;
-  if (other) side = Side{*other, second ? second.get() : engine.get()};
-  Scorer scorer(context, Side{settings, engine.get()}, side, std::move(tokens));
+  Scorer scorer(context, sides.base, sides.other, std::move(tokens));
   if (scorer.num_chunks() == 0) {
     return make_error(ErrorKind::kUsage, "the text has %zu tokens, less than one chunk of %lld; lower --ctx-size",
                       count, static_cast<long long>(settings.ppl_ctx_size));
   }
   EI_ASSIGN_OR_RETURN(const Scores scores, scorer.run());
-  const std::string out = settings.json ? to_json(settings, *engine, scores) : to_text(settings, scores);
+  const std::string out = settings.json ? to_json(settings, engine, scores) : to_text(settings, scores);
   return context.console.print(out) ? 0 : exit_code(ErrorKind::kRuntime);
 }
 

@@ -31,6 +31,7 @@ Result<int> dispatch(Command command, const CommandContext& context) {
     case kTokenize: return command_tokenize(context);
     case kBench: return command_bench(context);
     case kPerplexity: return command_perplexity(context);
+    case kEval: return command_eval(context);
     case kDemo: return command_demo(context);
   }
   return Error{ErrorKind::kUsage, "unknown command"};

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "cli/method_options.h"
+#include "eval/tasks.h"
 #include "policy/registry.h"
 
 namespace ei::cli {
@@ -18,17 +19,18 @@ constexpr int64_t kMaxSeed = (int64_t{1} << 32) - 1;
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 constexpr unsigned kGenerate = kRun | kChat;
-constexpr unsigned kCompute = kRun | kChat | kInfo | kPerplexity | kDemo;
+constexpr unsigned kCompute = kRun | kChat | kInfo | kPerplexity | kEval | kDemo;
 constexpr unsigned kWithModel = kCompute | kTokenize | kBench;
-constexpr unsigned kReports = kRun | kChat | kInfo | kTokenize | kPerplexity | kDemo;
+constexpr unsigned kReports = kRun | kChat | kInfo | kTokenize | kPerplexity | kEval | kDemo;
 
-constexpr std::array<CommandEntry, 7> kCommands = {{
+constexpr std::array<CommandEntry, 8> kCommands = {{
     {kRun, "run", "answer one prompt"},
     {kChat, "chat", "talk, turn by turn; earlier turns stay in the cache"},
     {kInfo, "info", "what a model is, and the memory a context would take, before anything is allocated"},
     {kTokenize, "tokenize", "text to tokens"},
     {kBench, "bench", "speed of prompts and generation, at any depth of context"},
     {kPerplexity, "perplexity", "perplexity of a text, and KL divergence between two settings"},
+    {kEval, "eval", "how many hidden facts a method still finds, and how far it strays from full attention"},
     {kDemo, "demo", "find a fact hidden in a long text, with the model that ships with the program"},
 }};
 
@@ -41,6 +43,8 @@ constexpr std::array<Exclusion, 7> kExclusions = {{
     {"raw", "system-prompt"},
     {"ids", "json"},
 }};
+
+std::vector<std::string> task_names() { return {eval::task_kinds().begin(), eval::task_kinds().end()}; }
 
 std::vector<Option> model_options() {
   const std::vector<std::string> cache_types = {"f32", "f16", "bf16"};
@@ -64,7 +68,7 @@ std::vector<Option> model_options() {
        kCompute | kBench, choice(&Settings::cache_type_k, cache_types)},
       {"-ctv --cache-type-v", "TYPE", "type of cached values: f32, f16 or bf16; without it the device's best",
        kCompute | kBench, choice(&Settings::cache_type_v, cache_types)},
-      {"--method", "NAME", "attention method", kGenerate | kPerplexity | kDemo,
+      {"--method", "NAME", "attention method", kGenerate | kPerplexity | kEval | kDemo,
        choice(&Settings::method, method_names())},
       {"--method", "LIST", "attention methods", kBench, choice_list(&Settings::bench_methods, method_names())},
   };
@@ -126,6 +130,23 @@ std::vector<Option> bench_options() {
   };
 }
 
+std::vector<Option> eval_options() {
+  return {
+      {"--tasks", "LIST",
+       "kinds of questions, one of each per text: num, hex, line, pass, multi, mq, var, rev, list, quote, para, none",
+       kEval, choice_list(&Settings::eval_tasks, task_names())},
+      {"--length", "N", "tokens of a text with its questions and answers", kEval,
+       whole(&Settings::eval_length, 512, kMaxTokens)},
+      {"--contexts", "N", "texts", kEval, whole(&Settings::eval_contexts, 1, 1000000)},
+      {"-s --seed", "N", "which texts and facts", kEval, whole(&Settings::eval_seed, 0, kMaxSeed)},
+      {"--haystack", "FILE", "hide the facts in this text instead of our own prose", kEval, text(&Settings::haystack)},
+      {"--stride", "N", "every N-th token of the prose counts for perplexity and divergence", kEval,
+       whole(&Settings::eval_stride, 1, kMaxTokens)},
+      {"--vs", "SETTINGS", "key=value,...: what the method is compared with; a method begins at its own preset", kEval,
+       text(&Settings::eval_vs)},
+  };
+}
+
 std::vector<Option> other_options() {
   return {
       {"--ids", "", "print the token ids as one list", kTokenize, toggle(&Settings::ids)},
@@ -169,7 +190,8 @@ std::string_view Option::name() const {
 const std::vector<Option>& options() {
   static const std::vector<Option> table = [] {
     std::vector<Option> all;
-    for (auto part : {model_options, prefill_flags, prompt_options, generation_options, bench_options, other_options}) {
+    for (auto part : {model_options, prefill_flags, prompt_options, generation_options, bench_options, eval_options,
+                      other_options}) {
       for (Option& option : part()) all.push_back(std::move(option));
     }
     return all;

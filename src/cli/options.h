@@ -21,6 +21,7 @@ enum Command : unsigned {
   kBench = 1u << 4,
   kPerplexity = 1u << 5,
   kDemo = 1u << 6,
+  kEval = 1u << 7,
 };
 
 struct CommandEntry {

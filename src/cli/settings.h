@@ -77,6 +77,15 @@ struct Settings {
   bool kl_divergence = false;
   std::string vs;
 
+  // eval
+  std::vector<std::string> eval_tasks = {"multi", "list", "num", "var"};
+  int64_t eval_length = 8192;
+  int64_t eval_contexts = 8;
+  int64_t eval_seed = 1;
+  int64_t eval_stride = 7;
+  std::string haystack;
+  std::string eval_vs = "method=full";
+
   // demo
   int64_t demo_seed = 1;
   int64_t demo_tokens = 32768;

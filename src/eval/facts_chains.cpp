@@ -58,7 +58,8 @@ Facts reverse_key(Random& random, const FactsRequest& request) {
 
 Facts make_chains(Random& random, const FactsRequest& request) {
   constexpr size_t kNames = 5;
-  const int num_chains = request.single ? 1 : std::clamp(static_cast<int>(request.max_lines / kNames), 1, 3);
+  int num_chains = request.single ? 1 : std::clamp(static_cast<int>(request.max_lines / kNames), 1, 3);
+  if (request.few) num_chains = static_cast<int>(std::max<int64_t>(1, random.between(0, 3)));
   const std::vector<size_t> links(static_cast<size_t>(num_chains), kNames);
   const Chains chains = draw_chains(random, links);
   Facts facts;
@@ -106,7 +107,8 @@ Facts make_list(Random& random, const FactsRequest& request) {
   const int fewest = request.max_lines >= 8 ? 4 : 3;
   const int most = std::clamp(request.max_lines / 2, fewest, 10);
   std::vector<size_t> lengths = {static_cast<size_t>(random.between(fewest, most))};
-  if (!request.single && request.max_lines >= 16) lengths.push_back(static_cast<size_t>(random.between(fewest, most)));
+  if (!request.single && !request.few && request.max_lines >= 16)
+    lengths.push_back(static_cast<size_t>(random.between(fewest, most)));
   std::vector<std::vector<std::string>> places;
   places.reserve(lengths.size());
   for (size_t length : lengths) places.push_back(distinct(random, static_cast<int>(length), random_place));

@@ -24,7 +24,8 @@ std::string word_fill(std::string_view form, std::string_view noun, std::string_
 int line_count(Random& random, const FactsRequest& request) {
   if (request.single) return 1;
   constexpr int kCounts[] = {4, 8, 16};
-  return std::min(pick<int>(random, kCounts), request.max_lines);
+  const int count = pick<int>(random, kCounts);
+  return std::min(request.few ? count / 4 : count, request.max_lines);
 }
 
 Facts make_keyed(Random& random, const FactsRequest& request, std::string_view noun) {
@@ -52,7 +53,8 @@ Facts make_numbers(Random& random, const FactsRequest& request) { return make_ke
 Facts make_codes(Random& random, const FactsRequest& request) { return make_keyed(random, request, "code"); }
 
 Facts make_register_lines(Random& random, const FactsRequest& request) {
-  const int count = request.single ? 1 : std::min(static_cast<int>(random.between(3, 12)), request.max_lines);
+  int count = request.single ? 1 : std::min(static_cast<int>(random.between(3, 12)), request.max_lines);
+  if (request.few) count = random.below(2) == 0 ? 1 : 3;
   const auto first = static_cast<int>(random.between(1, 4999));
   const auto values = distinct(random, count, [](Random& r) { return random_digits(r, 5); });
   const size_t gold = gold_rank(request.depth, count);
@@ -77,12 +79,15 @@ Facts make_pass_key(Random& random, const FactsRequest&) {
 }
 
 Facts make_multi_values(Random& random, const FactsRequest& request) {
-  const int num_keys = request.single ? 1 : std::clamp(request.max_lines / 4, 1, 4);
+  // Few others: in half of the texts one or two keys with one value each.
+  int num_keys = request.single ? 1 : std::clamp(request.max_lines / 4, 1, 4);
+  if (request.few) num_keys = random.below(2) == 0 ? 1 : static_cast<int>(random.between(2, 3));
   const auto keys = distinct(random, num_keys, random_key);
   const auto values = distinct(random, 4 * num_keys, random_number);
   std::vector<std::pair<size_t, std::string>> entries;  // key index, value
   for (size_t key = 0; key < keys.size(); ++key) {
-    const auto count = static_cast<size_t>(random.between(2, 4));
+    auto count = static_cast<size_t>(random.between(2, 4));
+    if (request.few) count = key == 0 ? static_cast<size_t>(std::min<int64_t>(random.between(2, 5), 4)) : 1;
     for (size_t i = 0; i < count; ++i) entries.emplace_back(key, values[4 * key + i]);
   }
   shuffle(random, entries);
@@ -102,7 +107,8 @@ Facts make_multi_values(Random& random, const FactsRequest& request) {
 }
 
 Facts make_multi_queries(Random& random, const FactsRequest& request) {
-  const int count = std::clamp(request.single ? 4 : static_cast<int>(random.between(6, 12)), 2, request.max_lines);
+  const bool only = request.single || request.few;
+  const int count = std::clamp(only ? 4 : static_cast<int>(random.between(6, 12)), 2, request.max_lines);
   const auto keys = distinct(random, count, random_key);
   const auto values = distinct(random, count, random_number);
   const std::string_view statement = kStatements[random.below(2) == 0 ? 0 : 2];

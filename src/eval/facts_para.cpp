@@ -64,6 +64,7 @@ std::string ask(Random& random, const FactsRequest& request, const Everyday& fac
 }
 
 int everyday_count(Random& random, const FactsRequest& request) {
+  if (request.few) return static_cast<int>(random.between(1, 2));
   return request.single ? 1 : std::clamp(static_cast<int>(random.between(6, 12)), 1, request.max_lines);
 }
 

@@ -46,15 +46,19 @@ Haystack prose_haystack(uint64_t seed) {
   return [prose] { return prose->piece(); };
 }
 
-Haystack text_haystack(const std::string& text, uint64_t seed) {
+std::function<Haystack(uint64_t)> text_haystacks(const std::string& text) {
   auto pieces = std::make_shared<const std::vector<std::string>>(split_sentences(text));
-  Random random(seed);
-  const size_t first = pieces->empty() ? 0 : static_cast<size_t>(random.below(static_cast<int64_t>(pieces->size())));
-  return [pieces, first, given = size_t{0}]() mutable -> std::string {
-    if (given == pieces->size()) return "";
-    return (*pieces)[(first + given++) % pieces->size()];
+  return [pieces](uint64_t seed) -> Haystack {
+    Random random(seed);
+    const size_t first = pieces->empty() ? 0 : static_cast<size_t>(random.below(static_cast<int64_t>(pieces->size())));
+    return [pieces, first, given = size_t{0}]() mutable -> std::string {
+      if (given == pieces->size()) return "";
+      return (*pieces)[(first + given++) % pieces->size()];
+    };
   };
 }
+
+Haystack text_haystack(const std::string& text, uint64_t seed) { return text_haystacks(text)(seed); }
 
 Result<Haystack> file_haystack(const std::string& path, uint64_t seed) {
   std::ifstream file(path, std::ios::binary);

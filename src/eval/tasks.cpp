@@ -1,7 +1,6 @@
 #include "eval/tasks.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <utility>
 
@@ -9,40 +8,18 @@
 #include "eval/facts.h"
 #include "eval/layout.h"
 #include "eval/quote.h"
+#include "eval/task_kind.h"
 #include "eval/text_scores.h"
 
 namespace ei::eval {
 namespace {
 
-struct Kind {
-  std::string_view name;
-  bool one_fact;  // a single statement holds the answer, so a depth can be asked for
-  Facts (*make)(Random&, const FactsRequest&);
-};
-constexpr Kind kKinds[] = {
-    {"num", true, make_numbers},   {"hex", true, make_codes},           {"line", true, make_register_lines},
-    {"pass", true, make_pass_key}, {"multi", false, make_multi_values}, {"mq", false, make_multi_queries},
-    {"var", false, make_chains},   {"rev", true, make_reverse},         {"list", false, make_list},
-    {"quote", true, nullptr},      {"para", true, make_para},           {"none", false, make_absent},
-};
-constexpr auto kKindNames = [] {
-  std::array<std::string_view, std::size(kKinds)> names{};
-  for (size_t i = 0; i < names.size(); ++i) names[i] = kKinds[i].name;
-  return names;
-}();
-
 constexpr int64_t kAnswerSlack = 16;     // new tokens beyond the answer's own
 constexpr int64_t kTokensPerLine = 128;  // at most one planted line in so many tokens
 constexpr int kMaxLines = 24;
 
-Result<const Kind*> find_kind(const TaskSpec& spec) {
-  const auto* kind =
-      std::find_if(std::begin(kKinds), std::end(kKinds), [&](const Kind& k) { return k.name == spec.kind; });
-  if (kind == std::end(kKinds)) {
-    std::string names;
-    for (std::string_view name : kKindNames) names += (names.empty() ? "" : ", ") + std::string(name);
-    return make_error(ErrorKind::kUsage, "unknown task kind '%s'; choose one of %s", spec.kind.c_str(), names.c_str());
-  }
+Result<const TaskKind*> find_kind(const TaskSpec& spec) {
+  EI_ASSIGN_OR_RETURN(const TaskKind* kind, find_task_kind(spec.kind));
   if (spec.depth && !kind->one_fact)
     return make_error(ErrorKind::kUsage, "task kind '%s' spreads its facts over the text; leave the depth out",
                       spec.kind.c_str());
@@ -51,25 +28,8 @@ Result<const Kind*> find_kind(const TaskSpec& spec) {
   return kind;
 }
 
-// A depth for every line, ascending. A single gold line stands at `depth`, the others on the right side of it.
-std::vector<double> draw_depths(Random& random, const Facts& facts, bool one_fact, double depth) {
-  std::vector<double> depths;
-  for (size_t i = 0; i < facts.lines.size(); ++i) {
-    const double u = random.uniform();
-    if (!one_fact) {
-      depths.push_back(u);
-    } else if (i == facts.gold[0]) {
-      depths.push_back(depth);
-    } else {
-      depths.push_back(i < facts.gold[0] ? u * depth : depth + u * (1 - depth));
-    }
-  }
-  std::sort(depths.begin(), depths.end());
-  return depths;
-}
-
 struct Draft {
-  const Kind* kind = nullptr;
+  const TaskKind* kind = nullptr;
   Facts facts;
   std::vector<double> depths;  // [lines]
   double depth = 0;
@@ -112,12 +72,19 @@ Result<Task> assemble(const Draft& draft, const SentenceTape& tape, size_t count
 
 }  // namespace
 
-std::span<const std::string_view> task_kinds() { return kKindNames; }
+std::span<const std::string_view> task_kinds() {
+  static const std::vector<std::string_view> names = [] {
+    std::vector<std::string_view> all;
+    for (const TaskKind& kind : task_kind_table()) all.push_back(kind.name);
+    return all;
+  }();
+  return names;
+}
 
 Result<Task> make_task(const TaskSpec& spec, const CountTokens& count_tokens) {
-  EI_ASSIGN_OR_RETURN(const Kind* kind, find_kind(spec));
+  EI_ASSIGN_OR_RETURN(const TaskKind* kind, find_kind(spec));
   // The kind takes part in the seed, so that the kinds of one seed do not share keys or places.
-  Random random(spec.seed * 64 + static_cast<uint64_t>(kind - kKinds));
+  Random random(spec.seed * 64 + static_cast<uint64_t>(kind - task_kind_table().data()));
   Draft draft{.kind = kind, .facts = {}, .depths = {}, .depth = spec.depth ? *spec.depth : random.uniform()};
   const auto room = static_cast<int>(std::clamp<int64_t>(spec.target_tokens / kTokensPerLine, 2, kMaxLines));
   if (kind->make != nullptr) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <set>
@@ -9,6 +10,7 @@
 
 #include "eval/demo_text.h"
 #include "eval/para_facts.h"
+#include "eval/task_kind.h"
 #include "eval/text_scores.h"
 
 namespace ei::eval {
@@ -176,6 +178,30 @@ TEST(Tasks, RefuseWhatCannotBeMade) {
   EXPECT_NE(message({.kind = "num", .depth = {}, .haystack = text_haystack("Too short. Far too short.", 1)})
                 .find("too short"),
             std::string::npos);
+}
+
+TEST(TaskKinds, PlantFewOthersOnRequest) {
+  for (const TaskKind& kind : task_kind_table()) {
+    if (kind.make == nullptr) continue;  // quote plants nothing
+    size_t most = 0;
+    for (uint64_t seed = 1; seed <= 40; ++seed) {
+      Random random(seed);
+      const Facts facts = kind.make(random, {.depth = random.uniform(), .max_lines = 24, .few = true});
+      const Facts plenty = kind.make(random, {.depth = random.uniform(), .max_lines = 24});
+      EXPECT_EQ(facts.gold.empty(), kind.name == "none") << kind.name;
+      for (const size_t line : facts.gold) EXPECT_LT(line, facts.lines.size()) << kind.name;
+      EXPECT_FALSE(facts.answer.empty()) << kind.name;
+      most = std::max(most, facts.lines.size());
+      if (kind.name == "num") {
+        EXPECT_LE(facts.lines.size(), 4u);
+        EXPECT_GE(plenty.lines.size(), 4u);
+      }
+      if (kind.name == "multi") {
+        EXPECT_LE(facts.lines.size() - facts.gold.size(), 2u);
+      }
+    }
+    EXPECT_LE(most, 15u) << kind.name;  // three chains of five names
+  }
 }
 
 TEST(Haystack, GivesEverySentenceOfATextOnce) {

@@ -167,7 +167,7 @@ TEST(Help, IsThereForEveryCommand) {
   EXPECT_EQ(run({"-h"}).code, 0);
   EXPECT_TRUE(run({"--version"}).out.starts_with("entropyinfer "));
   EXPECT_NE(run({"--list-devices"}).out.find("cpu"), std::string::npos);
-  for (const char* command : {"run", "chat", "info", "tokenize", "bench", "perplexity", "demo"}) {
+  for (const char* command : {"run", "chat", "info", "tokenize", "bench", "perplexity", "eval", "demo"}) {
     for (const char* flag : {"-h", "--help"}) {
       const Outcome outcome = run({command, flag});
       EXPECT_EQ(outcome.code, 0);
@@ -271,6 +271,59 @@ TEST(Perplexity, IsThatOfGuessingOnNoiseAndZeroDivergenceFromItself) {
   EXPECT_GT(other["mean_kld"], 0.0);
   EXPECT_LT(other["mean_kld"], 0.01);
   EXPECT_GE(other["same_top"], 0.9);
+}
+
+std::vector<json> json_lines(const std::string& text) {
+  std::vector<json> lines;
+  size_t begin = 0;
+  for (size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
+    lines.push_back(parse(text.substr(begin, end - begin)));
+  return lines;
+}
+
+TEST(Eval, WritesOneLinePerQuestionAndASummaryOfBothSides) {
+  const std::vector<std::string> sparse = {"--method",    "entropyinfer", "--segment",     "128",
+                                           "--threshold", "256",          "--base-budget", "64"};
+  std::vector<std::string> arguments = {"eval", "--length", "1536",      "--contexts",
+                                        "1",    "--tasks",  "num,multi", "--json"};
+  arguments.insert(arguments.end(), sparse.begin(), sparse.end());
+  const Outcome outcome = run(arguments);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::vector<json> lines = json_lines(outcome.out);
+  ASSERT_EQ(lines.size(), 5u) << outcome.out;
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(lines[i]["length"], 1536);
+    EXPECT_EQ(lines[i]["method"], i < 2 ? "full" : "entropyinfer");
+    EXPECT_EQ(lines[i]["score"] == 1, lines[i]["prediction"] == lines[i]["answer"]) << lines[i];
+    for (const char* name : {"density", "kv_bytes", "compressions"}) EXPECT_TRUE(lines[i][name].is_number()) << name;
+  }
+  const json& summary = lines[4];
+  EXPECT_EQ(summary["vs"]["method"], "full");
+  EXPECT_EQ(summary["vs"]["density"], 1.0);
+  EXPECT_EQ(summary["vs"]["tasks"]["num"]["right"], 1);
+  EXPECT_EQ(summary["tested"]["method_options"], "base-budget=64,segment=128,threshold=256");
+  EXPECT_EQ(summary["tested"]["tasks"]["multi"]["total"], 1);
+  EXPECT_LT(summary["tested"]["density"], 0.9);
+  EXPECT_GT(summary["tested"]["profile_ms"], 0.0);
+  EXPECT_GT(summary["mean_kld"], 0.0);
+  EXPECT_GT(summary["positions"], 50);
+  for (const char* name : {"mean_kld_error", "same_top", "same_top_error"}) EXPECT_TRUE(summary[name].is_number());
+  for (const char* name : {"ppl", "ppl_error", "prompt_ms", "plan_ms", "choosing_share"}) {
+    EXPECT_TRUE(summary["tested"][name].is_number()) << name;
+    EXPECT_TRUE(summary["vs"][name].is_number()) << name;
+  }
+}
+
+TEST(Eval, ShowsATableAndTakesATextFromOutside) {
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += str_format("Boat %d went down the river to the old mill. ", i);
+  const std::string path = write_file("haystack.txt", text);
+  const Outcome outcome =
+      run({"eval", "--length", "1024", "--contexts", "1", "--tasks", "num,pass", "--haystack", path});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  for (const char* word : {"| num ", "| pass ", "1.00 (1/1)", "perplexity", "density", "time per text"})
+    EXPECT_NE(outcome.out.find(word), std::string::npos) << word << "\n" << outcome.out;
+  EXPECT_EQ(outcome.out.find("KLD"), std::string::npos) << "nothing to compare full with";
 }
 
 TEST(Demo, FindsTheFact) {

@@ -67,6 +67,11 @@ TEST(Mistakes, OfUsageAreOneLineAndExitTwo) {
       {{"perplexity", "-f", model(), "--kl-divergence"}, 2, "go together"},
       {{"perplexity", "-f", model(), "--kl-divergence", "--vs", "block=8"}, 2, "--vs: --block has no meaning"},
       {{"tokenize", "-p", "x", "--ids", "--json"}, 2, "--ids and --json exclude each other"},
+      {{"eval", "--tasks", "sum"}, 2, "'sum' is none of num, hex"},
+      {{"eval", "--length", "520", "--tasks", "list,var,quote"}, 2, "raise the length"},
+      {{"eval", "--vs", "length=2048"}, 2, "--vs cannot change --length"},
+      {{"eval", "--vs", "method=full,block=8"}, 2, "--vs: --block has no meaning with --method full"},
+      {{"eval", "--haystack", "no/such.txt"}, 2, "cannot open text file no/such.txt"},
       {{"demo", "--tokens", "3"}, 2, "'3' is out of range"},
   };
   for (const Mistake& mistake : mistakes) {

@@ -54,6 +54,18 @@ TEST(Interrupt, ALongPromptStopsWithinASecond) {
   EXPECT_LT(now_s() - start, 5.0);
 }
 
+TEST(Interrupt, AnEvaluationStopsWithinASecond) {
+  Process process({.arguments = {"eval", "--length", "16384", "-v"}});
+  ASSERT_TRUE(process.wait_for_err("loaded"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  const double start = now_s();
+  process.send(SIGINT);
+  const Outcome outcome = process.finish();
+  EXPECT_EQ(outcome.code, 130) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_LT(now_s() - start, 5.0);  // as above
+}
+
 TEST(Interrupt, AClosedStdoutEndsQuietly) {
   Process process({.arguments = kEndless});
   ASSERT_TRUE(process.wait_for_out(" "));

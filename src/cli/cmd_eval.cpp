@@ -1,0 +1,188 @@
+// eval: what a method costs in quality. Texts with facts of several kinds hidden in them, one question of each kind at
+// the end, answers teacher-forced; and how far the method's predictions stray from those of --vs on the prose.
+#include <algorithm>
+#include <functional>
+#include <optional>
+
+#include "base/clock.h"
+#include "cli/answer.h"
+#include "cli/command.h"
+#include "cli/eval_report.h"
+#include "cli/input.h"
+#include "cli/method_options.h"
+#include "cli/options.h"
+#include "cli/parse.h"
+#include "cli/progress.h"
+#include "cli/setup.h"
+#include "cli/sides.h"
+#include "eval/exam_reader.h"
+#include "eval/logits_spool.h"
+
+namespace ei::cli {
+
+namespace {
+using Haystacks = std::function<eval::Haystack(uint64_t seed)>;
+
+void add(SessionStats& sum, const SessionStats& more) {
+  sum.prompt_tokens += more.prompt_tokens;
+  sum.prompt_s += more.prompt_s;
+  sum.pairs += more.pairs;
+  sum.pairs_dense += more.pairs_dense;
+  sum.profile_s += more.profile_s;
+  sum.plan_s += more.plan_s;
+  sum.attention_s += more.attention_s;
+  sum.matmul_s += more.matmul_s;
+}
+
+EvalSide new_side(const Settings& settings) {
+  EvalSide side;
+  side.method = settings.method;
+  side.method_options = method_options_text(settings);
+  return side;
+}
+
+class Evaluation {
+ public:
+  Evaluation(const CommandContext& context, const Sides& sides, eval::ChatFrame frame, Haystacks haystacks)
+      : context_(context),
+        sides_(sides),
+        frame_(std::move(frame)),
+        haystacks_(std::move(haystacks)),
+        progress_(context.console, "evaluating"),
+        start_s_(now_s()) {
+    scores_.tested = new_side(sides.base.settings);
+    if (sides.other) scores_.reference = new_side(sides.other->settings);
+  }
+
+  Result<EvalScores> run() {
+    EI_ASSIGN_OR_RETURN(eval::LogitsSpool spool, eval::LogitsSpool::open());
+    for (int64_t index = 0; index < context_.settings.eval_contexts; ++index) {
+      EI_ASSIGN_OR_RETURN(const eval::Exam exam, new_exam(index));
+      const std::vector<int64_t> prose = eval::sample_prose(exam, first_scored(), context_.settings.eval_stride);
+      spool.rewind();
+      if (sides_.other) {
+        EI_RETURN_IF_ERROR(read(exam, prose, *sides_.other, *scores_.reference,
+                                [&](int64_t, std::span<const float> logits) { spool.write(logits); }));
+      }
+      spool.rewind();
+      EI_RETURN_IF_ERROR(read(exam, prose, sides_.base, scores_.tested, [&](int64_t, std::span<const float> logits) {
+        if (sides_.other) scores_.divergence.add(spool.read(logits.size()), logits);
+      }));
+      EI_RETURN_IF_ERROR(spool.status());
+    }
+    progress_.finish();
+    return scores_;
+  }
+
+ private:
+  Result<eval::Exam> new_exam(int64_t index) const {
+    const Settings& settings = context_.settings;
+    eval::ExamSpec spec{.kinds = settings.eval_tasks, .length = settings.eval_length, .seed = 0, .haystack = {}};
+    // Neighbouring seeds must not share texts.
+    spec.seed = static_cast<uint64_t>(settings.eval_seed) * 1000003u + static_cast<uint64_t>(index);
+    if (haystacks_) spec.haystack = haystacks_(spec.seed);
+    return eval::make_exam(spec, sides_.engine->tokenizer(), frame_);
+  }
+
+  // Behind the part that every sparse prefill reads densely, and the segment that follows it.
+  int64_t first_scored() const {
+    const policy::PrefillOptions options = *prefill_options(sides_.base.settings);
+    return std::min<int64_t>(int64_t{options.threshold} + options.segment, context_.settings.eval_length / 2);
+  }
+
+  Status read(const eval::Exam& exam, std::span<const int64_t> prose, const Side& side, EvalSide& out,
+              const eval::ProseFn& on_prose) {
+    Settings settings = side.settings;
+    settings.ctx_size = static_cast<int64_t>(exam.tokens.size());
+    EI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
+                        new_session(*side.engine, settings, context_.interrupts.stop_now()));
+    EI_RETURN_IF_ERROR(check_cache_fits(*session, settings, settings.ctx_size));
+    context_.interrupts.enter(Interrupts::Phase::kPrompt);
+    const Result<std::vector<eval::ExamAnswer>> answers = eval::take_exam(
+        *session, exam, prose,
+        [&](int64_t position, std::span<const float> logits) {
+          out.prose.add(eval::negative_log_likelihood(logits, exam.tokens[static_cast<size_t>(position)]));
+          on_prose(position, logits);
+        },
+        [&](const PrefillProgress& state) { show_progress(state.done); });
+    context_.interrupts.enter(Interrupts::Phase::kOutside);
+    if (!answers.ok()) return answers.error();
+    done_ += static_cast<int64_t>(exam.tokens.size());
+    ++out.contexts;
+    add(out.stats, session->stats());
+    out.kv_bytes = session->store().bytes();
+    return account(exam, *answers, session->stats().density(), out);
+  }
+
+  void show_progress(int64_t more) {
+    const int64_t total = (sides_.other ? 2 : 1) * context_.settings.eval_contexts * context_.settings.eval_length;
+    progress_.update(done_ + more, total, now_s() - start_s_);
+  }
+
+  Status account(const eval::Exam& exam, std::span<const eval::ExamAnswer> answers, double density, EvalSide& out) {
+    for (size_t i = 0; i < answers.size(); ++i) {
+      const eval::ExamItem& item = exam.items[i];
+      TaskCount& count = out.tasks[item.kind];
+      ++count.total;
+      count.right += answers[i].right ? 1 : 0;
+      if (!context_.settings.json) continue;
+      std::span<const int32_t> words = answers[i].predicted;
+      const EvalItem line{.task = item.kind,
+                          .prediction = sides_.engine->tokenizer().detokenize(words.first(words.size() - 1), false),
+                          .answer = item.answer,
+                          .right = answers[i].right,
+                          .density = density};
+      if (!context_.console.print(item_json(context_.settings, out, line)))
+        return Error{ErrorKind::kRuntime, "stdout was closed"};
+    }
+    return {};
+  }
+
+  const CommandContext& context_;
+  const Sides& sides_;
+  const eval::ChatFrame frame_;
+  const Haystacks haystacks_;
+  Progress progress_;
+  const double start_s_;
+  int64_t done_ = 0;  // tokens read, both sides
+  EvalScores scores_;
+};
+
+// The settings of --vs; none when they are those of the tested side.
+Result<std::optional<Settings>> other_settings(const Settings& settings) {
+  EI_ASSIGN_OR_RETURN(const Settings other, with_overrides(*find_command("eval"), settings, settings.eval_vs));
+  bool changed = false;
+  for (const Option& option : options()) {
+    if ((option.commands & kEval) == 0 || option.binding.show(other) == option.binding.show(settings)) continue;
+    changed = true;
+    for (const char* name : {"tasks", "length", "contexts", "seed", "haystack", "stride"}) {
+      if (option.name() == name)
+        return make_error(ErrorKind::kUsage, "--vs cannot change --%s: the same tokens are compared", name);
+    }
+  }
+  return changed ? std::optional(other) : std::nullopt;
+}
+}  // namespace
+
+Result<int> command_eval(const CommandContext& context) {
+  const Settings& settings = context.settings;
+  EI_ASSIGN_OR_RETURN(const std::optional<Settings> other, other_settings(settings));
+  Haystacks haystacks;
+  if (!settings.haystack.empty()) {
+    EI_ASSIGN_OR_RETURN(const std::string text, read_text_file(settings.haystack, "text file"));
+    haystacks = eval::text_haystacks(text);
+  }
+  EI_ASSIGN_OR_RETURN(const Sides sides, load_sides(settings, other, context.console));
+  std::optional<text::ChatTemplate> chat;
+  if (has_template(settings, sides.engine->tokenizer())) {
+    EI_ASSIGN_OR_RETURN(chat, choose_template(settings, sides.engine->tokenizer()));
+  }
+  EI_ASSIGN_OR_RETURN(eval::ChatFrame frame, eval::make_chat_frame(sides.engine->tokenizer(), chat));
+  Evaluation evaluation(context, sides, std::move(frame), std::move(haystacks));
+  EI_ASSIGN_OR_RETURN(const EvalScores scores, evaluation.run());
+  const std::string out =
+      settings.json ? summary_json(settings, sides.engine->file().path(), scores) : eval_table(settings, scores);
+  return context.console.print(out) ? 0 : exit_code(ErrorKind::kRuntime);
+}
+
+}  // namespace ei::cli

@@ -1,0 +1,52 @@
+// What an evaluation found: the table on stdout, or JSON lines (one per question, then a summary).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/settings.h"
+#include "engine/stats.h"
+#include "eval/metrics.h"
+
+namespace ei::cli {
+
+struct TaskCount {
+  int64_t right = 0;
+  int64_t total = 0;
+};
+
+// One method over all texts.
+struct EvalSide {
+  std::string method;
+  std::string method_options;
+  std::map<std::string, TaskCount> tasks;
+  eval::Perplexity prose;
+  SessionStats stats;    // summed over the texts
+  int64_t kv_bytes = 0;  // of the last text
+  int64_t contexts = 0;
+
+  std::string name() const;  // "entropyinfer base-budget=512"
+};
+
+struct EvalScores {
+  EvalSide tested;
+  std::optional<EvalSide> reference;  // --vs; none when it is the same
+  eval::Divergence divergence;        // of the tested side from the reference
+};
+
+struct EvalItem {
+  std::string task;
+  std::string prediction;
+  std::string answer;
+  bool right = false;
+  double density = 1;
+};
+
+std::string item_json(const Settings& settings, const EvalSide& side, const EvalItem& item);
+std::string summary_json(const Settings& settings, const std::string& model, const EvalScores& scores);
+std::string eval_table(const Settings& settings, const EvalScores& scores);
+
+}  // namespace ei::cli
