@@ -72,9 +72,21 @@ struct Bench {
     });
   }
 
+  // One row of the table per number of rows asked.
   void peaks(int32_t block) const {
     AttentionParams attention = input.params(nullptr);
-    RowScoreParams params;
+    const int64_t panels = shape.context / 8;
+    const int64_t dim = shape.head_dim;
+    std::vector<int8_t> keys(static_cast<size_t>(kKvHeads * panels * 8 * dim));
+    std::vector<int8_t> bounds(static_cast<size_t>(kKvHeads * panels * 2 * dim));
+    std::vector<float> scales(static_cast<size_t>(2 * kKvHeads * panels));
+    std::vector<uint16_t> extremes(static_cast<size_t>(2 * shape.context / block * kKvHeads * dim));
+    const BlockExtremes extreme{extremes.data(), extremes.data() + extremes.size() / 2, DType::kBF16, dim,
+                                kKvHeads * dim};
+    block_extremes(
+        {.kv = attention.kv, .block = block, .first_block = 0, .num_blocks = shape.context / block, .out = extreme},
+        Worker{});
+    PeakScoreParams params;
     params.rows = {
         {kSegment, block}, kKvHeads, attention.first_position / kSegment, 1, attention.first_position / block};
     params.q = attention.q;
@@ -84,26 +96,36 @@ struct Bench {
     params.num_heads = attention.num_heads;
     params.scale = attention.scale;
     params.kv = attention.kv;
+    params.keys = {keys.data(), scales.data(),          panels, bounds.data(), scales.data() + kKvHeads * panels,
+                   panels / 8,  std::max(1, 64 / block)};
     std::vector<float> scores(static_cast<size_t>(kKvHeads * params.rows.stride));
+    std::vector<float> probes(2 * kKvHeads);
     params.scores = scores.data();
+    params.probes = probes.data();
+    const PackKeysParams pack{.kv = attention.kv,
+                              .length = shape.context,
+                              .extremes = extreme,
+                              .supers = shape.context / block / params.keys.super_blocks,
+                              .out = params.keys};
     for (const PeakVariant* variant : peak_variants()) {
-      if (!variant->usable()) continue;
-      AttentionScratch scratch(variant->scratch_bytes(params, pool.size()) + kScratchHeader);
-      const double pack = best_seconds(pool, settings.min_seconds, [&] {
-        pool.run([&](Worker worker) { variant->pack(params, scratch.data(), worker); });
-      });
-      const double score = best_seconds(pool, settings.min_seconds, [&] {
-        WorkQueue queue;
-        pool.run([&](Worker worker) { variant->score(params, scratch.data(), queue, worker); });
-      });
-      const double merge = best_seconds(pool, settings.min_seconds, [&] {
-        pool.run([&](Worker worker) { variant->merge(params, scratch.data(), worker); });
-      });
-      const double products = 2.0 * static_cast<double>(shape.tokens) * attention.first_position * kKvHeads *
-                              static_cast<double>(shape.head_dim);
-      std::printf("peaks     variant=%-8s block=%-3d pack_ms=%.2f score_ms=%.2f merge_ms=%.2f giga_ops=%.0f\n",
-                  std::string(variant->name).c_str(), block, pack * 1e3, score * 1e3, merge * 1e3,
-                  products / score * 1e-9);
+      if (!variant->usable() || (variant->name == "portable" && peak_variants().front()->usable())) continue;
+      const double packing = best_seconds(pool, settings.min_seconds,
+                                          [&] { pool.run([&](Worker worker) { variant->pack_keys(pack, worker); }); });
+      for (const int rows : {0, kSegment / 2, kSegment / 4}) {
+        const std::vector<HeadCare> care(kKvHeads, HeadCare{.rows = rows, .homeless = rows == kSegment / 2});
+        params.care = care.data();
+        AttentionScratch scratch(variant->scratch_bytes(params, pool.size()) + kScratchHeader);
+        const double scoring = best_seconds(pool, settings.min_seconds, [&] {
+          WorkQueue queues[3];
+          pool.run([&](Worker worker) { variant->prepare(params, scratch.data(), queues[0], worker); });
+          pool.run([&](Worker worker) { variant->choose(params, scratch.data(), queues[1], worker); });
+          pool.run([&](Worker worker) { variant->score(params, scratch.data(), queues[2], worker); });
+          pool.run([&](Worker worker) { variant->merge(params, scratch.data(), worker); });
+        });
+        std::printf("peaks     variant=%-8s block=%-3d rows=%-3d ms=%.2f pack_all_keys_ms=%.2f\n",
+                    std::string(variant->name).c_str(), block, rows == 0 ? kSegment : rows, scoring * 1e3,
+                    packing * 1e3);
+      }
     }
   }
 };

@@ -108,6 +108,8 @@ class Stream {
   virtual void block_scores(const kernels::BlockScoreParams& params) = 0;
   virtual void block_entropy(const kernels::BlockEntropyParams& params) = 0;
   virtual void row_scores(const kernels::RowScoreParams& params) = 0;
+  virtual void pack_keys(const kernels::PackKeysParams& params) = 0;
+  virtual void peak_scores(const kernels::PeakScoreParams& params) = 0;
   virtual void select_blocks(const kernels::SelectBlocksParams& params) = 0;
   // What a KV compression measures.
   virtual void window_scores(const kernels::WindowScoreParams& params) = 0;

@@ -27,17 +27,22 @@ void CpuStream::block_entropy(const kernels::BlockEntropyParams& params) {
 }
 
 void CpuStream::row_scores(const kernels::RowScoreParams& params) {
-  if (params.kind != kernels::RowScore::kGroupPeak || params.rows.grid.block % 8 != 0) {
-    add_queue([params](WorkQueue& queue) { kernels::row_scores_plain(params, queue); }, &times_.profile_s);
-    return;
-  }
+  add_queue([params](WorkQueue& queue) { kernels::row_scores_plain(params, queue); }, &times_.profile_s);
+}
+
+void CpuStream::pack_keys(const kernels::PackKeysParams& params) {
+  const kernels::PeakVariant& peaks = kernels::choose_peak(isa_);
+  add([&peaks, params](Worker worker) { peaks.pack_keys(params, worker); }, &times_.profile_s);
+}
+
+void CpuStream::peak_scores(const kernels::PeakScoreParams& params) {
   const kernels::PeakVariant& peaks = kernels::choose_peak(isa_);
   void* memory = grow(profile_scratch_, peaks.scratch_bytes(params, device_.threads()));
   if (memory == nullptr) return;
-  WorkQueue& queue = new_queue();
-  add([&peaks, params, memory](Worker worker) { peaks.pack(params, memory, worker); }, &times_.profile_s);
-  add([&peaks, params, memory, &queue](Worker worker) { peaks.score(params, memory, queue, worker); },
-      &times_.profile_s);
+  for (const auto step : {peaks.prepare, peaks.choose, peaks.score}) {
+    WorkQueue& queue = new_queue();
+    add([step, params, memory, &queue](Worker worker) { step(params, memory, queue, worker); }, &times_.profile_s);
+  }
   add([&peaks, params, memory](Worker worker) { peaks.merge(params, memory, worker); }, &times_.profile_s);
 }
 

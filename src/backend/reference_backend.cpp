@@ -165,6 +165,8 @@ class ReferenceStream : public Stream {
   void block_scores(const kernels::BlockScoreParams& params) override { kernels::reference_block_scores(params); }
   void block_entropy(const kernels::BlockEntropyParams& params) override { kernels::reference_block_entropy(params); }
   void row_scores(const kernels::RowScoreParams& params) override { kernels::reference_row_scores(params); }
+  void pack_keys(const kernels::PackKeysParams&) override {}  // the reference rates blocks by the keys themselves
+  void peak_scores(const kernels::PeakScoreParams& params) override { kernels::reference_peak_scores(params); }
   void select_blocks(const kernels::SelectBlocksParams& params) override { kernels::reference_select_blocks(params); }
   void window_scores(const kernels::WindowScoreParams& params) override { kernels::reference_window_scores(params); }
   void host(std::function<void()> job) override {

@@ -66,6 +66,7 @@ Status Session::evaluate(std::span<const int32_t> tokens, const LogitsFn& on_log
     }));
     if (progress) progress({.done = done, .total = total, .elapsed_s = now_s() - start});
   }
+  if (sparse) state.planner->end_prompt();
   return {};
 }
 

@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "plan/block_plan.h"
+#include "plan/head_care.h"
 #include "plan/kv_view.h"
 
 namespace ei::kernels {
@@ -87,7 +88,6 @@ struct BlockEntropyParams {
 enum class RowScore : uint8_t {
   // One query per token, the mean of the group's: peak[t, j] = scale * max over keys k of block j of qbar[t] . k, and
   // Z[t] over the peaks of all blocks and the keys of the own segment up to t. Score: max over rows of peak - Z.
-  // Keys and queries may be rounded to 8 bits.
   kGroupPeak,
   // The share of true attention that falls on the block, of every row and head: the largest, or the sum. Slow: costs
   // more than the attention it saves; shows what a perfect choice would give.
@@ -107,6 +107,54 @@ struct RowScoreParams {
   const uint8_t* wanted = nullptr;  // [num_segments]; rows of other segments are left as they are. Null: all
   KvView kv;                        // slot == position, with the keys of the rows themselves
   float* scores = nullptr;          // rows
+};
+
+// Keys rounded to 8 bits for peak scores: panels of eight keys with one scale, their elements in an order of the
+// kernels' own. Panel p holds keys 8p to 8p + 7. Bounds are the same for the extremes of super-blocks: panel p holds
+// super-blocks 8p to 8p + 7, each with 2 * head_dim elements, its largest and its smallest; the first super-block
+// leaves out block 0.
+struct KeyPanels {
+  int8_t* keys = nullptr;         // [kv_heads, capacity, 8 * head_dim]
+  float* key_scales = nullptr;    // [kv_heads, capacity]
+  int64_t capacity = 0;           // panels of keys per kv_head
+  int8_t* bounds = nullptr;       // [kv_heads, bound_capacity, 8 * 2 * head_dim]
+  float* bound_scales = nullptr;  // [kv_heads, bound_capacity]
+  int64_t bound_capacity = 0;
+  int32_t super_blocks = 0;  // blocks in a super-block
+};
+
+// Packs the panels that keys [first, length) touch (first is a multiple of 8; the last panel may be a part), and the
+// bound panels touched by the super-blocks [first_super, supers), from the extremes of their blocks.
+struct PackKeysParams {
+  KvView kv;
+  int64_t first = 0;
+  int64_t length = 0;
+  BlockExtremes extremes;
+  int64_t first_super = 0;
+  int64_t supers = 0;
+  KeyPanels out;
+};
+
+// Peak scores (kGroupPeak) of one segment by kv_heads with different care. wanting[t] is the largest bound of a
+// super-block, (q+ . kmax + q- . kmin) * scale, less the log-sum-exp of the own segment's keys and the first block's
+// peak. Keys and queries are rounded to 8 bits.
+struct PeakScoreParams {
+  BlockRows rows;
+  int32_t segment = 0;  // index into rows
+  const float* q = nullptr;
+  int64_t q_stride = 0;
+  int64_t tokens = 0;
+  int32_t first_position = 0;
+  int32_t num_heads = 0;
+  float scale = 0;
+  KvView kv;                       // slot == position, with the keys of the rows themselves
+  KeyPanels keys;                  // of the same keys
+  const HeadCare* care = nullptr;  // [kv_heads], read when the operation runs
+  float* scores = nullptr;         // rows; those of `segment` are written
+  // [kv_heads, 2]: mean share, over a sample of rows, of the first block and of the other blocks that end a segment or
+  // more before this one. Written where care asks for it.
+  float* probes = nullptr;
+  float* wanting = nullptr;  // [kv_heads, rows of the segment], written where rows are chosen; null: not wanted
 };
 
 // Fills plan->blocks with the highest-ranked blocks of every row. plan->offsets says how many each list takes; it is

@@ -36,6 +36,7 @@ const char* block_rank_name(BlockRank rank) {
   switch (rank) {
     case BlockRank::kMidrange: return "midrange";
     case BlockRank::kPeak: return "peak";
+    case BlockRank::kHabit: return "habit";
     case BlockRank::kOracleSum: return "oracle-sum";
     case BlockRank::kOracleMax: return "oracle-max";
   }
@@ -43,7 +44,7 @@ const char* block_rank_name(BlockRank rank) {
 }
 
 std::optional<BlockRank> block_rank_from_name(std::string_view name) {
-  for (const BlockRank rank : {BlockRank::kMidrange, BlockRank::kPeak, BlockRank::kOracleSum, BlockRank::kOracleMax})
+  for (const BlockRank rank : {BlockRank::kMidrange, BlockRank::kPeak, BlockRank::kHabit, BlockRank::kOracleSum, BlockRank::kOracleMax})
     if (name == block_rank_name(rank)) return rank;
   return std::nullopt;
 }
@@ -68,6 +69,8 @@ Status validate(const PrefillOptions& options) {
   EI_RETURN_IF_ERROR(at_least_zero("delta_t", options.delta_t));
   EI_RETURN_IF_ERROR(at_least_zero("alpha", options.alpha));
   EI_RETURN_IF_ERROR(at_least_zero("layer_skip", options.layer_skip));
+  EI_RETURN_IF_ERROR(at_least_zero("local budget", options.local_budget));
+  EI_RETURN_IF_ERROR(at_least_zero("resting share", options.resting_share));
   if (options.min_budget < 0 || options.min_budget > options.base_budget)
     return make_error(ErrorKind::kUsage, "min budget must lie between 0 and the base budget: %d, base budget %d",
                       options.min_budget, options.base_budget);

@@ -28,10 +28,11 @@ std::optional<SparseMode> sparse_mode_from_name(std::string_view name);
 enum class BlockRank : uint8_t {
   kMidrange,   // published: the middle of the segment's queries against the extremes of the block's keys
   kPeak,       // the row that wants the block most, relative to all that the row attends to
+  kHabit,      // the same with as much care, rows and blocks as the habits of a kv_head call for
   kOracleSum,  // true attention mass, summed over the rows; for research
   kOracleMax,  // true attention mass of the row that gives the block most; for research
 };
-const char* block_rank_name(BlockRank rank);  // "midrange", "peak", "oracle-sum", "oracle-max"
+const char* block_rank_name(BlockRank rank);  // "midrange", "peak", "habit", "oracle-sum", "oracle-max"
 std::optional<BlockRank> block_rank_from_name(std::string_view name);
 
 // The temperature of the logits whose entropy is taken. The ranking does not depend on it.
@@ -62,6 +63,8 @@ struct PrefillOptions {
   bool last_dense = true;  // the last segment of a prompt reads everything
   SparseMode mode = SparseMode::kRagged;
   BlockRank select = BlockRank::kMidrange;
+  int32_t local_budget = 128;  // habit: tokens a local kv_head reads beside its segment; 0: as many as the others
+  int32_t resting_share = 16;  // habit: a resting kv_head reads at least 1/16 of what lies before; 0: as the others
   RigidTest rigid_test = RigidTest::kCausal;
 
   SegmentGrid grid() const { return {segment, block}; }

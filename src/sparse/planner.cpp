@@ -13,6 +13,7 @@ constexpr int kScores = 201;
 constexpr int kRanks = 202;
 constexpr int kProbabilities = 203;
 constexpr int kEntropy = 200;  // of shared memory
+constexpr int kProbes = 201;
 
 std::vector<uint8_t> planned_layers(const policy::PrefillOptions& options, const PlannerShape& shape) {
   std::vector<uint8_t> planned;
@@ -21,6 +22,12 @@ std::vector<uint8_t> planned_layers(const policy::PrefillOptions& options, const
     planned.push_back(!dense && shape.global[layer] != 0 ? 1 : 0);
   }
   return planned;
+}
+
+// Peaks of whole panels; other block sizes go the slow way.
+bool rates_peaks(const policy::PrefillOptions& options) {
+  const bool peaks = options.select == policy::BlockRank::kPeak || options.select == policy::BlockRank::kHabit;
+  return peaks && options.block % 8 == 0;
 }
 
 kernels::RowScore row_score(policy::BlockRank rank) {
@@ -36,11 +43,15 @@ Planner::Planner(const Backend& backend, const policy::PrefillOptions& options, 
       index_shape_{.kv_heads = shape_.kv_heads,
                    .head_dim = shape_.head_dim,
                    .key_type = shape_.key_type,
-                   .block = options.block,
+                   .grid = options.grid(),
+                   .panels = rates_peaks(options),
                    .planned = planned_layers(options, shape_)},
       index_(backend, index_shape_),
       tracks_(shape_.global.size()) {
-  for (Track& track : tracks_) track.budget.emplace(options_, shape_.kv_heads);
+  for (Track& track : tracks_) {
+    track.budget.emplace(options_, shape_.kv_heads);
+    track.habits.resize(static_cast<size_t>(shape_.kv_heads));
+  }
 }
 
 int64_t Planner::chunk_end(int64_t first, int64_t batch) const {
@@ -87,8 +98,13 @@ Status Planner::begin_chunk(Stream& stream, int64_t first, int64_t tokens) {
     EI_ASSIGN_OR_RETURN(probabilities_, stream.scratch(kProbabilities, lists, blocks));
   }
   EI_ASSIGN_OR_RETURN(entropy_, stream.shared(kEntropy, static_cast<int64_t>(tracks_.size()) * lists));
+  EI_ASSIGN_OR_RETURN(probes_, stream.shared(kProbes, static_cast<int64_t>(tracks_.size()) * shape_.kv_heads * 2));
   for (Track& track : tracks_) {
     track.budget_before = track.budget;
+    track.habits_before = track.habits;
+    track.care.assign(static_cast<size_t>(lists), {});
+    track.kinds.assign(static_cast<size_t>(lists), policy::HeadKind::kUnknown);
+    track.habits_behind.assign(static_cast<size_t>(lists), {});
     track.recorded = track.attends = false;
     if (track.budget->next_segment() < first_segment) track.budget->skip_to(first_segment);
   }
@@ -122,21 +138,78 @@ void Planner::profile(Stream& stream, int layer, Matrix q) {
                         .entropy = entropy_ + layer * int64_t{chunk_.kv_heads} * chunk_.num_segments});
 }
 
-// What the blocks are ranked by.
-const float* Planner::rank(Stream& stream, Matrix q, const KvView& kv) {
+int64_t Planner::rows_of(int32_t i) const {
+  const int64_t begin = int64_t{chunk_.first_segment + i} * options_.segment;
+  return std::min(begin + options_.segment, first_ + tokens_) - std::max(begin, first_);
+}
+
+// Peaks of one segment, by the habits its kv_heads have shown so far; then, with a probe, their habits go on. Segment
+// by segment, so that a plan does not depend on how a prompt is cut.
+void Planner::rate_peaks(Stream& stream, int layer, int32_t i, Matrix q, const KvView& kv, bool wanted, bool probed) {
+  Track& track = tracks_[static_cast<size_t>(layer)];
+  const auto heads = static_cast<size_t>(shape_.kv_heads);
+  const size_t first = static_cast<size_t>(i) * heads;
+  float* probes = probes_ + layer * int64_t{shape_.kv_heads} * 2;
+  stream.host([this, &track, first, heads, i, wanted, probed] {
+    for (size_t h = 0; h < heads; ++h) {
+      track.kinds[first + h] = policy::kind_of(track.habits[h]);
+      HeadCare& care = track.care[first + h];
+      care = policy::care_for(options_, track.kinds[first + h], rows_of(i));
+      care.latest = care.latest || !wanted;
+      care.probe = probed;
+    }
+  });
+  stream.peak_scores({.rows = rows_,
+                      .segment = i,
+                      .q = q.data,
+                      .q_stride = q.stride,
+                      .tokens = tokens_,
+                      .first_position = static_cast<int32_t>(first_),
+                      .num_heads = shape_.heads,
+                      .scale = shape_.attention_scale,
+                      .kv = kv,
+                      .keys = index_.panels(layer),
+                      .care = track.care.data() + first,
+                      .scores = ranks_.data,
+                      .probes = probes});
+  if (!probed) return;
+  stream.host([this, &track, heads, i, probes] {
+    for (size_t h = 0; h < heads; ++h)
+      policy::add_probe(options_, chunk_.first_segment + i, probes[2 * h], probes[2 * h + 1], track.habits[h]);
+  });
+}
+
+const float* Planner::rank(Stream& stream, int layer, Matrix q, const KvView& kv, int64_t attending) {
   if (options_.select == policy::BlockRank::kMidrange)
     return policy::ranks_on_probabilities(options_) ? probabilities_.data : scores_.data;
-  stream.row_scores({.kind = row_score(options_.select),
-                     .rows = rows_,
-                     .q = q.data,
-                     .q_stride = q.stride,
-                     .tokens = tokens_,
-                     .first_position = static_cast<int32_t>(first_),
-                     .num_heads = shape_.heads,
-                     .scale = shape_.attention_scale,
-                     .wanted = sparse_.data(),
-                     .kv = kv,
-                     .scores = ranks_.data});
+  if (!rates_peaks(options_)) {
+    stream.row_scores({.kind = row_score(options_.select),
+                       .rows = rows_,
+                       .q = q.data,
+                       .q_stride = q.stride,
+                       .tokens = tokens_,
+                       .first_position = static_cast<int32_t>(first_),
+                       .num_heads = shape_.heads,
+                       .scale = shape_.attention_scale,
+                       .wanted = sparse_.data(),
+                       .kv = kv,
+                       .scores = ranks_.data});
+    return ranks_.data;
+  }
+  Track& track = tracks_[static_cast<size_t>(layer)];
+  const auto heads = static_cast<size_t>(shape_.kv_heads);
+  for (int32_t i = 0; i < chunk_.num_segments; ++i) {
+    const bool wanted = sparse_[static_cast<size_t>(i)] != 0 && i >= attending;
+    // Of the last layer's rows only few attend: its habits stay unknown, however the prompt is cut.
+    const bool last_layer = layer + 1 == static_cast<int>(tracks_.size());
+    const bool whole = rows_of(i) == options_.segment;
+    const bool probed = !last_layer && whole && policy::is_probed_segment(options_, chunk_.first_segment + i);
+    if (wanted || probed) rate_peaks(stream, layer, i, q, kv, wanted, probed);
+    stream.host([&track, heads, i] {
+      std::copy(track.habits.begin(), track.habits.end(),
+                track.habits_behind.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(i) * heads));
+    });
+  }
   return ranks_.data;
 }
 
@@ -147,12 +220,17 @@ const BlockPlan* Planner::record(Stream& stream, int layer, Matrix q, const KvVi
   profile(stream, layer, q);
   track.recorded = true;
   const float* entropy = entropy_ + layer * int64_t{chunk_.kv_heads} * chunk_.num_segments;
+  // The first segment in which rows attend; all of them do, except in the last layer.
+  const int64_t from =
+      attending == tokens_ ? 0 : (first_ + tokens_ - attending) / options_.segment - chunk_.first_segment;
+  const bool probes = rates_peaks(options_) && options_.select == policy::BlockRank::kHabit;
+  track.attends =
+      attending > 0 && std::count(sparse_.begin() + static_cast<std::ptrdiff_t>(from), sparse_.end(), uint8_t{1}) > 0;
+  const float* values = track.attends || probes ? rank(stream, layer, q, kv, from) : nullptr;
   stream.host([this, &track, entropy] { decide(track, entropy); });
-  const int64_t segment = (first_ + tokens_ - attending) / options_.segment - chunk_.first_segment;
-  if (attending == 0 || std::count(sparse_.begin() + segment, sparse_.end(), uint8_t{1}) == 0) return nullptr;
-  track.attends = true;
+  if (!track.attends) return nullptr;
   track.plan.grid = options_.grid();
-  stream.select_blocks({.rows = rows_, .values = rank(stream, q, kv), .plan = &track.plan});
+  stream.select_blocks({.rows = rows_, .values = values, .plan = &track.plan});
   return &track.plan;
 }
 
@@ -163,7 +241,14 @@ void Planner::decide(Track& track, const float* entropy) const {
   track.entropy.assign(entropy, entropy + lists);
   track.tokens.resize(lists);
   profile.entropy = track.entropy;
-  const std::vector<int32_t> counts = policy::count_blocks(options_, profile, *track.budget, track.tokens);
+  std::vector<int32_t> counts = policy::count_blocks(options_, profile, *track.budget, track.tokens);
+  for (int32_t h = 0; h < chunk_.kv_heads; ++h) {
+    for (int32_t i = 0; i < chunk_.num_segments; ++i) {
+      const policy::HeadKind kind = track.kinds[static_cast<size_t>(i * chunk_.kv_heads + h)];
+      int32_t& count = counts[static_cast<size_t>(h * chunk_.num_segments + i)];
+      count = policy::count_for(options_, kind, chunk_.first_segment + i, count);
+    }
+  }
   track.rigid.clear();
   for (const policy::EntropyBudget::Head& head : track.budget->heads()) track.rigid.push_back(head.rigid ? 1 : 0);
   policy::lay_out_plan(options_, profile, counts, track.plan);
@@ -204,6 +289,8 @@ void Planner::append_trace(Track& track) const {
     trace.entropy.resize(trace.entropy.size() - heads);
     trace.tokens.resize(trace.tokens.size() - heads);
     trace.rigid.resize(trace.rigid.size() - heads);
+    trace.habits.resize(trace.habits.size() - heads);
+    trace.kinds.resize(trace.kinds.size() - heads);
     trace.blocks.resize(trace.blocks.size() - (keep_blocks_ ? heads : 0));
   }
   for (int32_t i = 0; i < chunk_.num_segments; ++i) {
@@ -214,6 +301,8 @@ void Planner::append_trace(Track& track) const {
       trace.entropy.push_back(track.entropy[list]);
       trace.tokens.push_back(track.tokens[list]);
       trace.rigid.push_back(track.rigid[static_cast<size_t>(h)]);
+      trace.habits.push_back(track.habits_behind[static_cast<size_t>(i * chunk_.kv_heads + h)]);
+      trace.kinds.push_back(track.kinds[static_cast<size_t>(i * chunk_.kv_heads + h)]);
       if (!keep_blocks_) continue;
       const auto begin = track.plan.blocks.begin();
       const bool chosen = track.attends;
@@ -224,8 +313,11 @@ void Planner::append_trace(Track& track) const {
 }
 
 void Planner::undo_chunk() {
-  for (Track& track : tracks_)
-    if (track.budget_before) track.budget = track.budget_before;
+  for (Track& track : tracks_) {
+    if (!track.budget_before) continue;
+    track.budget = track.budget_before;
+    track.habits = track.habits_before;
+  }
   index_.truncate(first_);
 }
 
@@ -242,6 +334,11 @@ void Planner::truncate(int64_t position) {
     trace.entropy.resize(count * heads);
     trace.tokens.resize(count * heads);
     trace.rigid.resize(count * heads);
+    trace.habits.resize(count * heads);
+    trace.kinds.resize(count * heads);
+    track.habits.assign(heads, {});
+    if (count > 0)
+      std::copy(trace.habits.end() - static_cast<std::ptrdiff_t>(heads), trace.habits.end(), track.habits.begin());
     if (keep_blocks_) trace.blocks.resize(count * heads);
     track.budget.emplace(options_, shape_.kv_heads);
     std::vector<int32_t> counts(heads);
@@ -255,11 +352,9 @@ void Planner::truncate(int64_t position) {
 int64_t Planner::bytes_for(int64_t end) const {
   const int64_t blocks = end / options_.block;
   const int64_t rows = int64_t{shape_.kv_heads} * 3 * blocks * static_cast<int64_t>(sizeof(float));
-  // Row peaks: 8-bit keys of one layer, their tiles' results.
-  const int64_t peaks = options_.select == policy::BlockRank::kMidrange
-                            ? 0
-                            : end * shape_.kv_heads * shape_.head_dim + 200 * blocks * int64_t{sizeof(float)};
-  return BlockIndex::bytes_for(index_shape_, end) + rows + peaks;
+  // Peaks of one tile of rows per worker, and the best of every tile.
+  const int64_t peaks = rates_peaks(options_) ? 200 * blocks * static_cast<int64_t>(sizeof(float)) : 0;
+  return index_.bytes_for(end) + rows + peaks;
 }
 
 }  // namespace ei::sparse

@@ -13,6 +13,7 @@
 #include "backend/backend.h"
 #include "plan/block_plan.h"
 #include "policy/block_select.h"
+#include "policy/head_habits.h"
 #include "sparse/block_index.h"
 
 namespace ei::sparse {
@@ -33,7 +34,9 @@ struct LayerTrace {
   std::vector<float> entropy;
   std::vector<float> tokens;  // budgets
   std::vector<uint8_t> rigid;
-  std::vector<std::vector<int32_t>> blocks;  // chosen; empty where dense
+  std::vector<policy::HeadHabit> habits;     // behind the segment
+  std::vector<policy::HeadKind> kinds;       // in the segment
+  std::vector<std::vector<int32_t>> blocks;  // chosen; empty where dense, or when not kept
 };
 
 class Planner {
@@ -50,12 +53,14 @@ class Planner {
 
   // One chunk: begin, record() every planned layer, synchronize the stream, then finish or undo.
   Status begin_chunk(Stream& stream, int64_t first, int64_t tokens);
-  // q: the chunk's rotated queries [tokens, heads * head_dim]; kv already holds its keys. Only the last `attending` rows
-  // will attend (none: the budgets go on all the same). Null: these rows read everything.
+  // q: the chunk's rotated queries [tokens, heads * head_dim]; kv already holds its keys. Only the last `attending`
+  // rows will attend (none: the budgets go on all the same). Null: these rows read everything.
   const BlockPlan* record(Stream& stream, int layer, Matrix q, const KvView& kv, int64_t attending);
   // Query-key pairs that the chunk's plans left out, over all layers and kv_heads.
   double finish_chunk();
   void undo_chunk();
+  // The prompt has been read: memory that only prompts need goes back.
+  void end_prompt() { index_.drop_panels(); }
 
   // Forgets everything from `position` on.
   void truncate(int64_t position);
@@ -73,16 +78,24 @@ class Planner {
     std::optional<policy::EntropyBudget> budget_before;  // the chunk
     LayerTrace trace;
     BlockPlan plan;
+    std::vector<policy::HeadHabit> habits;  // [kv_heads]
+    std::vector<policy::HeadHabit> habits_before;
     // This chunk: what was recorded, and once the stream has run, what was decided, [kv_heads, num_segments].
     bool recorded = false;
     bool attends = false;
     std::vector<float> entropy;
     std::vector<float> tokens;
     std::vector<uint8_t> rigid;
+    std::vector<HeadCare> care;  // [num_segments, kv_heads], like the next two
+    std::vector<policy::HeadKind> kinds;
+    std::vector<policy::HeadHabit> habits_behind;
   };
 
   void profile(Stream& stream, int layer, Matrix q);
-  const float* rank(Stream& stream, Matrix q, const KvView& kv);
+  // What the blocks are ranked by; rows attend from segment `attending` of the chunk on.
+  const float* rank(Stream& stream, int layer, Matrix q, const KvView& kv, int64_t attending);
+  void rate_peaks(Stream& stream, int layer, int32_t i, Matrix q, const KvView& kv, bool wanted, bool probed);
+  int64_t rows_of(int32_t i) const;
   void decide(Track& track, const float* entropy) const;
   double pairs_left_out(const BlockPlan& plan) const;
   void append_trace(Track& track) const;
@@ -106,6 +119,7 @@ class Planner {
   Matrix ranks_;
   Matrix probabilities_;
   float* entropy_ = nullptr;  // [layers, kv_heads, num_segments]
+  float* probes_ = nullptr;   // [layers, kv_heads, 2]
 };
 
 }  // namespace ei::sparse

@@ -19,16 +19,18 @@ void select_blocks(const SelectBlocksParams& params, WorkQueue& queue);
 // Any kind, any block size, in floats: slow.
 void row_scores_plain(const RowScoreParams& params, WorkQueue& queue);
 
-// RowScore::kGroupPeak with blocks that are a multiple of 8, in three steps with a barrier between them: keys and
-// queries to 8 bits, peaks of row tiles, the best of all tiles. `scratch` is shared, at least scratch_bytes(), 64-byte
-// aligned.
+// Peak scores, in four steps with a barrier between them: queries to 8 bits and what rows find at home, the choice of
+// rows, the peaks, the best of all rows. Blocks are a multiple of 8. `scratch` is shared, at least scratch_bytes(),
+// 64-byte aligned.
 struct PeakVariant {
   std::string_view name;
   bool (*usable)();
-  size_t (*scratch_bytes)(const RowScoreParams& params, int workers);
-  void (*pack)(const RowScoreParams& params, void* scratch, Worker worker);
-  void (*score)(const RowScoreParams& params, void* scratch, WorkQueue& queue, Worker worker);
-  void (*merge)(const RowScoreParams& params, void* scratch, Worker worker);
+  size_t (*scratch_bytes)(const PeakScoreParams& params, int workers);
+  void (*pack_keys)(const PackKeysParams& params, Worker worker);
+  void (*prepare)(const PeakScoreParams& params, void* scratch, WorkQueue& queue, Worker worker);
+  void (*choose)(const PeakScoreParams& params, void* scratch, WorkQueue& queue, Worker worker);
+  void (*score)(const PeakScoreParams& params, void* scratch, WorkQueue& queue, Worker worker);
+  void (*merge)(const PeakScoreParams& params, void* scratch, Worker worker);
 };
 // Fastest first; the last is always usable.
 const std::vector<const PeakVariant*>& peak_variants();

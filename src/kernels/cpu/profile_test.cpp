@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <functional>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -72,6 +73,24 @@ class ProfileTwins : public testing::TestWithParam<Shape> {
             .wanted = nullptr,
             .kv = random_.view(),
             .scores = scores.data()};
+  }
+
+  PeakScoreParams peak_params(int32_t segment, const std::vector<HeadCare>& care, Floats& scores, Floats& probes) {
+    PeakScoreParams params{.rows = rows_,
+                           .segment = segment,
+                           .q = attention_.q,
+                           .q_stride = attention_.q_stride,
+                           .tokens = shape_.tokens,
+                           .first_position = attention_.first_position,
+                           .num_heads = attention_.num_heads,
+                           .scale = attention_.scale,
+                           .kv = random_.view(),
+                           .keys = {},
+                           .care = care.data(),
+                           .scores = scores.data(),
+                           .probes = probes.data()};
+    params.keys.super_blocks = std::gcd(rows_.grid.blocks_per_segment(), 4);
+    return params;
   }
 
   const Shape shape_;
@@ -168,28 +187,128 @@ TEST_P(ProfileTwins, PlainRowScoresAreTheReferences) {
   }
 }
 
-// Eight bits give each logit an error of a few hundredths; floats none.
+// All steps of a peak score on some workers, over panels of its own.
+class PeakRun {
+ public:
+  PeakRun(const PeakVariant& variant, PeakScoreParams params, int workers) : variant_(variant), workers_(workers) {
+    const int64_t length = params.first_position + params.tokens;
+    const int64_t dim = params.kv.head_dim;
+    const auto heads = static_cast<int64_t>(params.kv.heads.size());
+    const int64_t block = params.rows.grid.block;
+    KeyPanels& keys = params.keys;
+    keys.capacity = length / 8 + 2;
+    keys.bound_capacity = keys.capacity;
+    keys_.resize(static_cast<size_t>(heads * keys.capacity * 8 * dim));
+    bounds_.resize(static_cast<size_t>(heads * keys.bound_capacity * 16 * dim));
+    scales_.resize(static_cast<size_t>(2 * heads * keys.capacity));
+    keys.keys = keys_.data();
+    keys.bounds = bounds_.data();
+    keys.key_scales = scales_.data();
+    keys.bound_scales = scales_.data() + heads * keys.capacity;
+    const int64_t blocks = length / block;
+    high_.resize(static_cast<size_t>(blocks * heads * dim));
+    low_.resize(high_.size());
+    const BlockExtremes extremes{high_.data(), low_.data(), DType::kF32, dim, heads * dim};
+    reference_block_extremes({.kv = params.kv,
+                              .block = static_cast<int32_t>(block),
+                              .first_block = 0,
+                              .num_blocks = blocks,
+                              .out = extremes});
+    // In two steps, as a prompt that grows.
+    const int64_t half = length / 16 * 8;
+    PackKeysParams pack{.kv = params.kv, .first = 0, .length = half, .extremes = extremes, .out = keys};
+    pack.supers = half / block / keys.super_blocks;
+    run([&](Worker worker) { variant_.pack_keys(pack, worker); });
+    pack.first = half;
+    pack.first_super = pack.supers;
+    pack.length = length;
+    pack.supers = blocks / keys.super_blocks;
+    run([&](Worker worker) { variant_.pack_keys(pack, worker); });
+
+    AttentionScratch scratch(variant_.scratch_bytes(params, workers) + kScratchHeader);
+    WorkQueue queues[3];
+    run([&](Worker worker) { variant_.prepare(params, scratch.data(), queues[0], worker); });
+    run([&](Worker worker) { variant_.choose(params, scratch.data(), queues[1], worker); });
+    run([&](Worker worker) { variant_.score(params, scratch.data(), queues[2], worker); });
+    run([&](Worker worker) { variant_.merge(params, scratch.data(), worker); });
+  }
+
+ private:
+  void run(const std::function<void(Worker)>& step) const { on_workers(workers_, step); }
+
+  const PeakVariant& variant_;
+  const int workers_;
+  std::vector<int8_t> keys_;
+  std::vector<int8_t> bounds_;
+  Floats scales_;
+  Floats high_;
+  Floats low_;
+};
+
+// Eight bits give each logit an error of a few hundredths.
 TEST_P(ProfileTwins, EveryPeakVariantStaysNearTheReference) {
   if (shape_.block % 8 != 0) GTEST_SKIP() << "blocks of " << shape_.block << " go the plain way";
+  for (const bool homeless : {false, true}) {
+    const std::vector<HeadCare> care(static_cast<size_t>(shape_.kv_heads), {.homeless = homeless, .probe = true});
+    for (int32_t segment = 0; segment < rows_.num_segments; ++segment) {
+      if (rows_.visible(segment) < rows_.grid.blocks_per_segment()) continue;
+      Floats expected(row_floats(), -5);
+      Floats expected_probes(static_cast<size_t>(2 * shape_.kv_heads));
+      reference_peak_scores(peak_params(segment, care, expected, expected_probes));
+      for (const PeakVariant* variant : peak_variants()) {
+        if (!variant->usable()) continue;
+        Floats one(row_floats(), -5);
+        Floats three(row_floats(), -5);
+        Floats probes(expected_probes.size());
+        PeakRun(*variant, peak_params(segment, care, one, probes), 1);
+        PeakRun(*variant, peak_params(segment, care, three, probes), 3);
+        EXPECT_EQ(one, three) << variant->name;
+        for (size_t i = 0; i < expected.size(); ++i)
+          ASSERT_NEAR(one[i], expected[i], 0.2f) << variant->name << ", element " << i;
+        for (size_t i = 0; i < probes.size(); ++i) EXPECT_NEAR(probes[i], expected_probes[i], 0.03f);
+      }
+    }
+  }
+}
+
+TEST_P(ProfileTwins, AsksTheRowsThatWantMost) {
+  if (shape_.block % 8 != 0) GTEST_SKIP() << "blocks of " << shape_.block << " go the plain way";
+  const int32_t segment = rows_.num_segments - 1;
+  const int64_t begin = int64_t{rows_.first_segment + segment} * shape_.segment;
+  const auto count = static_cast<size_t>(shape_.context - std::max<int64_t>(begin, attention_.first_position));
+  const auto asked = static_cast<int32_t>((count + 1) / 2);
+  const std::vector<HeadCare> care(static_cast<size_t>(shape_.kv_heads), {.rows = asked});
+  Floats scores(row_floats());
+  Floats probes;
+  Floats wanting(count * care.size());
+  PeakScoreParams params = peak_params(segment, care, scores, probes);
+  params.wanting = wanting.data();
+  reference_peak_scores(params);
+  for (const PeakVariant* variant : peak_variants()) {
+    if (!variant->usable() || count < 2) continue;
+    Floats fast(wanting.size());
+    params.wanting = fast.data();
+    PeakRun(*variant, params, 2);
+    for (size_t i = 0; i < fast.size(); ++i) EXPECT_NEAR(fast[i], wanting[i], 0.5f) << variant->name;
+  }
+}
+
+TEST_P(ProfileTwins, LocalHeadsReadTheFirstBlockAndTheLatest) {
+  if (shape_.block % 8 != 0) GTEST_SKIP() << "blocks of " << shape_.block << " go the plain way";
+  const int32_t segment = rows_.num_segments - 1;
+  const std::vector<HeadCare> care(static_cast<size_t>(shape_.kv_heads), {.latest = true});
   Floats expected(row_floats(), -5);
-  reference_row_scores(row_params(RowScore::kGroupPeak, expected));
+  Floats scores(row_floats(), -5);
+  Floats probes;
+  reference_peak_scores(peak_params(segment, care, expected, probes));
   for (const PeakVariant* variant : peak_variants()) {
     if (!variant->usable()) continue;
-    std::vector<Floats> results;
-    for (const int workers : {1, 3}) {
-      Floats& scores = results.emplace_back(row_floats(), -5.0f);
-      const RowScoreParams params = row_params(RowScore::kGroupPeak, scores);
-      AttentionScratch scratch(variant->scratch_bytes(params, workers) + kScratchHeader);
-      WorkQueue queue;
-      on_workers(workers, [&](Worker worker) { variant->pack(params, scratch.data(), worker); });
-      on_workers(workers, [&](Worker worker) { variant->score(params, scratch.data(), queue, worker); });
-      on_workers(workers, [&](Worker worker) { variant->merge(params, scratch.data(), worker); });
-    }
-    EXPECT_EQ(results[0], results[1]) << variant->name;
-    const float tolerance = variant->name == "portable" ? 1e-3f : 0.15f;
-    for (size_t i = 0; i < expected.size(); ++i)
-      ASSERT_NEAR(results[0][i], expected[i], tolerance) << variant->name << ", element " << i;
+    PeakRun(*variant, peak_params(segment, care, scores, probes), 2);
+    EXPECT_EQ(scores, expected);
   }
+  const float* row = expected.data() + rows_.offset(0, segment);
+  for (int64_t j = 2; j < rows_.visible(segment); ++j) EXPECT_GT(row[j], row[j - 1]);
+  EXPECT_EQ(row[0], 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -211,28 +330,26 @@ TEST(RowPeaks, LoseNothingWhereEightBitsAreEnough) {
   for (size_t row = 0; row < 64; ++row) q[row * kDim + 3] = -127.0f;
   const void* pages[] = {page.data()};
   const KvHeadView head{.key_pages = pages, .value_pages = pages, .length = kContext};
-  const BlockRows rows{{.segment = 64, .block = 8}, 1, 3, 1, 24};
   Floats expected(24);
   Floats scores(24);
-  RowScoreParams params{.rows = rows,
-                        .q = q.data(),
-                        .q_stride = kDim,
-                        .tokens = 64,
-                        .first_position = 192,
-                        .num_heads = 1,
-                        .scale = 1e-4f,
-                        .wanted = nullptr,
-                        .kv = {DType::kBF16, DType::kBF16, kDim, kContext, {&head, 1}},
-                        .scores = expected.data()};
-  reference_row_scores(params);
+  const HeadCare care;
+  PeakScoreParams params{.rows = {{.segment = 64, .block = 8}, 1, 3, 1, 24},
+                         .q = q.data(),
+                         .q_stride = kDim,
+                         .tokens = 64,
+                         .first_position = 192,
+                         .num_heads = 1,
+                         .scale = 1e-4f,
+                         .kv = {DType::kBF16, DType::kBF16, kDim, kContext, {&head, 1}},
+                         .keys = {},
+                         .care = &care,
+                         .scores = expected.data()};
+  params.keys.super_blocks = 8;
+  reference_peak_scores(params);
   params.scores = scores.data();
   for (const PeakVariant* variant : peak_variants()) {
     if (!variant->usable()) continue;
-    AttentionScratch scratch(variant->scratch_bytes(params, 1) + kScratchHeader);
-    WorkQueue queue;
-    variant->pack(params, scratch.data(), {});
-    variant->score(params, scratch.data(), queue, {});
-    variant->merge(params, scratch.data(), {});
+    PeakRun(*variant, params, 1);
     for (size_t j = 0; j < scores.size(); ++j) EXPECT_NEAR(scores[j], expected[j], 3e-4f) << variant->name << " " << j;
   }
 }

@@ -1,358 +1,468 @@
-// The driver of RowScore::kGroupPeak, shared by all ISA variants (see PeakVariant in profile.h).
+// The driver of peak scores, shared by all ISA variants (PeakVariant in profile.h; what is computed: PeakScoreParams).
 //
-// Keys are packed in panels of eight, queries (one per token, the mean of the group's) in tiles; both are rounded to 8
-// bits where the ISA multiplies those. A worker takes some tiles of a segment and walks all panels: the best product of
-// each block goes to memory, the normaliser is folded on the way. Then, with Z known, each block keeps the best of
-// peak - Z over the rows. What a row finds depends on nothing but the row and the keys.
+// Rows are handled in tiles of 32 queries of 8 bits, each with its normaliser so far: what it finds in its own segment.
+// A worker takes a tile and walks all panels: the best product of each block goes to memory, the normaliser is folded
+// on the way. Then, with Z known, each block keeps the best of peak - Z. What a row finds depends on nothing but the
+// row and the keys.
 //
 // An ISA is a struct of static members, in an unnamed namespace as in flash.h:
-//   using Element = int8_t or float;
-//   static constexpr int kRows;                                          // of one product, divides kTileRows
-//   static int64_t key_index(int key, int d, int dim);                   // element of a panel [8 keys, dim]
-//   static int64_t query_index(int row, int d, int dim);                 // element of [kRows, dim]
-//   static void products(const Element* q, const Element* panel, int dim, float* out);   // out: [8 keys, kRows]
-//   static void peaks(const Element* q, const Element* panel, int dim, float* out);      // out: [kRows], best of 8
+//   static constexpr int kRows;                                         // of one product, divides kTileRows
+//   static int64_t key_index(int key, int d);                           // element of a panel [8 keys, dim]
+//   static int64_t query_index(int row, int d);                         // element of [kRows, dim]; both keep runs of
+//                                                                       // 8 consecutive d together
+//   static void products(const int8_t* q, const int8_t* panel, int dim, float* out);  // out: [8 keys, kRows]
+//   static void peaks(const int8_t* q, const int8_t* panel, int dim, float* out);     // out: [kRows], best of 8
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <type_traits>
+#include <cstring>
+#include <vector>
 
 #include "base/check.h"
+#include "base/top_indices.h"
 #include "kernels/cpu/flash.h"
+#include "kernels/cpu/peak_math.h"
 #include "kernels/cpu/profile.h"
 #include "kernels/cpu/wide.h"
 
 namespace ei::kernels {
 
-inline constexpr int kPanelKeys = 8;
-inline constexpr int kTileRows = 32;
-inline constexpr int kTilesPerPiece = 4;
+// Tiles of queries of one kv_head.
+struct PeakTiles {
+  int8_t* q;       // [tiles, kTileRows, dim], in the ISA's order
+  float* scale;    // [tiles, kTileRows], to logits of base 2
+  float* max;      // [tiles, kTileRows], the normaliser over the own segment
+  float* sum;      // [tiles, kTileRows]
+  int64_t* token;  // [tiles, kTileRows], row of the call; rows behind the last repeat it
+};
 
-// Where everything lies: panels and tiles of every kv_head, one partial result per piece, one worker's peaks.
-template <typename Isa>
+// Where everything lies.
 struct PeakLayout {
-  using Element = typename Isa::Element;
-
-  const RowScoreParams* params;
+  const PeakScoreParams& params;
+  Range tokens;  // rows of the segment that are here
   int64_t dim;
-  int64_t panels;  // of one kv_head, up to the last key
-  int64_t most;    // blocks that the last segment sees
-  int64_t tiles_per_segment;
-  int64_t pieces_per_segment;
-  Element* keys;       // [kv_heads, panels, 8, dim]
-  float* key_scale;    // [kv_heads, panels]
-  Element* queries;    // [kv_heads, num_segments, tiles, kTileRows, dim]
-  float* query_scale;  // [kv_heads, num_segments, tiles, kTileRows], to logits of base 2
-  float* partial;      // [kv_heads, num_segments, pieces, most]
-  float* peaks;        // [workers, most, kTileRows]
+  int64_t group;
+  int64_t visible;   // blocks
+  int64_t tiles;     // of one kv_head
+  PeakTiles all;     // [kv_heads, tiles]
+  PeakTiles chosen;  // [kv_heads, tiles]
+  PeakTiles probe;   // [kv_heads, 1]
+  float* wanting;    // [kv_heads, tiles * kTileRows]
+  int64_t* rows;     // [kv_heads], how many were chosen
+  float* partial;    // [kv_heads, tiles, visible]
+  float* peaks;      // [workers, visible, kTileRows]
   size_t bytes;
 
-  PeakLayout(const RowScoreParams& p, void* scratch, int workers) : params(&p) {
+  PeakLayout(const PeakScoreParams& p, void* scratch, int workers) : params(p) {
     const int64_t heads = p.rows.kv_heads;
+    const int64_t begin = int64_t{p.rows.first_segment + p.segment} * p.rows.grid.segment - p.first_position;
+    tokens = {std::max<int64_t>(begin, 0), std::min(begin + p.rows.grid.segment, p.tokens)};
     dim = p.kv.head_dim;
-    panels = (p.first_position + p.tokens + kPanelKeys - 1) / kPanelKeys;
-    most = p.rows.num_segments > 0 ? p.rows.visible(p.rows.num_segments - 1) : 0;
-    const int64_t rows = std::min<int64_t>(p.rows.grid.segment, p.tokens);
-    tiles_per_segment = (rows + kTileRows - 1) / kTileRows;
-    pieces_per_segment = (tiles_per_segment + kTilesPerPiece - 1) / kTilesPerPiece;
-    const int64_t segments = heads * p.rows.num_segments;
+    group = p.num_heads / heads;
+    visible = p.rows.visible(p.segment);
+    tiles = (tokens.end - tokens.begin + kTileRows - 1) / kTileRows;
     Carver carver(scratch);
-    keys = carver.take<Element>(heads * panels * kPanelKeys * dim);
-    key_scale = carver.take<float>(heads * panels);
-    queries = carver.take<Element>(segments * tiles_per_segment * kTileRows * dim);
-    query_scale = carver.take<float>(segments * tiles_per_segment * kTileRows);
-    partial = carver.take<float>(segments * pieces_per_segment * most);
-    peaks = carver.take<float>(int64_t{workers} * most * kTileRows);
+    all = take_tiles(carver, heads * tiles);
+    chosen = take_tiles(carver, heads * tiles);
+    probe = take_tiles(carver, heads);
+    wanting = carver.take<float>(heads * tiles * kTileRows);
+    rows = carver.take<int64_t>(heads);
+    partial = carver.take<float>(heads * tiles * visible);
+    peaks = carver.take<float>(workers * visible * kTileRows);
     bytes = carver.used();
   }
 
-  bool wanted(int64_t i) const { return params->wanted == nullptr || params->wanted[i] != 0; }
-  // The rows of segment i that are here.
-  Range tokens(int64_t i) const {
-    const int64_t begin = (params->rows.first_segment + i) * params->rows.grid.segment - params->first_position;
-    return {std::max<int64_t>(begin, 0), std::min(begin + params->rows.grid.segment, params->tokens)};
+  int64_t num_rows() const { return tokens.end - tokens.begin; }
+  int64_t own_begin() const { return int64_t{params.rows.first_segment + params.segment} * params.rows.grid.segment; }
+  PeakTiles at(const PeakTiles& tiles_of_all, int64_t index) const {
+    const int64_t row = index * kTileRows;
+    return {tiles_of_all.q + row * dim, tiles_of_all.scale + row, tiles_of_all.max + row, tiles_of_all.sum + row,
+            tiles_of_all.token + row};
   }
-  int64_t tile_of(int64_t head, int64_t i, int64_t tile) const {
-    return (head * params->rows.num_segments + i) * tiles_per_segment + tile;
+
+ private:
+  PeakTiles take_tiles(Carver& carver, int64_t count) const {
+    return {carver.take<int8_t>(count * kTileRows * dim), carver.take<float>(count * kTileRows),
+            carver.take<float>(count * kTileRows), carver.take<float>(count * kTileRows),
+            carver.take<int64_t>(count * kTileRows)};
   }
 };
 
 template <typename Isa>
 class RowPeaks {
  public:
-  using Element = typename Isa::Element;
-  static constexpr bool kEightBits = std::is_same_v<Element, int8_t>;
-
-  static size_t scratch_bytes(const RowScoreParams& params, int workers) {
-    return PeakLayout<Isa>(params, nullptr, workers).bytes;
+  static size_t scratch_bytes(const PeakScoreParams& params, int workers) {
+    return PeakLayout(params, nullptr, workers).bytes;
   }
 
-  static void pack(const RowScoreParams& params, void* scratch, Worker worker) {
-    const PeakLayout<Isa> layout(params, scratch, worker.count);
-    const int64_t heads = params.rows.kv_heads;
+  static void pack_keys(const PackKeysParams& params, Worker worker) {
+    const auto heads = static_cast<int64_t>(params.kv.heads.size());
+    const int64_t first = params.first / kPanelKeys;
+    const int64_t last = (params.length + kPanelKeys - 1) / kPanelKeys;
+    const int64_t first_bound = params.first_super / kPanelKeys;
+    const int64_t last_bound = (params.supers + kPanelKeys - 1) / kPanelKeys;
     for (int64_t h = 0; h < heads; ++h) {
-      const Range share = even_share(layout.panels, worker);
-      for (int64_t panel = share.begin; panel < share.end; ++panel) pack_panel(layout, h, panel);
+      const Range share = even_share(last - first, worker);
+      for (int64_t p = first + share.begin; p < first + share.end; ++p) pack_key_panel(params, h, p);
+      const Range bounds = even_share(last_bound - first_bound, worker);
+      for (int64_t p = first_bound + bounds.begin; p < first_bound + bounds.end; ++p) pack_bound_panel(params, h, p);
     }
-    const int64_t tiles = heads * params.rows.num_segments * layout.tiles_per_segment;
-    const Range share = even_share(tiles, worker);
-    for (int64_t tile = share.begin; tile < share.end; ++tile) pack_tile(layout, tile);
   }
 
-  static void score(const RowScoreParams& params, void* scratch, WorkQueue& queue, Worker worker) {
-    const PeakLayout<Isa> layout(params, scratch, worker.count);
+  static void prepare(const PeakScoreParams& params, void* scratch, WorkQueue& queue, Worker worker) {
+    const PeakLayout layout(params, scratch, worker.count);
     const int64_t heads = params.rows.kv_heads;
-    const int64_t count = heads * params.rows.num_segments * layout.pieces_per_segment;
-    float* peaks = layout.peaks + worker.index * layout.most * kTileRows;
-    for (int64_t piece = queue.take(); piece < count; piece = queue.take()) {
-      // Later segments see more: heaviest first.
-      const int64_t i = params.rows.num_segments - 1 - piece / (heads * layout.pieces_per_segment);
+    // One tile more per kv_head: the sample of the probe.
+    for (int64_t piece = queue.take(); piece < heads * (layout.tiles + 1); piece = queue.take()) {
       const int64_t h = piece % heads;
-      const int64_t part = piece / heads % layout.pieces_per_segment;
-      const Range tokens = layout.tokens(i);
-      if (!layout.wanted(i) || part * kTilesPerPiece * kTileRows >= tokens.end - tokens.begin) continue;
-      float* best = partial_of(layout, h, i, part);
-      std::fill_n(best, params.rows.visible(static_cast<int32_t>(i)), kNoScore);
-      for (int64_t tile = part * kTilesPerPiece; tile < (part + 1) * kTilesPerPiece; ++tile)
-        if (tile * kTileRows < tokens.end - tokens.begin) score_tile(layout, h, i, tile, peaks, best);
+      const int64_t tile = piece / heads;
+      const HeadCare& care = params.care[h];
+      if (tile < layout.tiles && !care.latest) {
+        prepare_rows(layout, h, tile);
+      } else if (tile == layout.tiles && care.probe) {
+        prepare_probe(layout, h);
+      }
     }
   }
 
-  static void merge(const RowScoreParams& params, void* scratch, Worker worker) {
-    const PeakLayout<Isa> layout(params, scratch, worker.count);
-    for (int32_t h = 0; h < params.rows.kv_heads; ++h) {
-      for (int32_t i = 0; i < params.rows.num_segments; ++i) {
-        if (!layout.wanted(i)) continue;
-        const Range tokens = layout.tokens(i);
-        const Range share = even_share(params.rows.visible(i), worker);
-        float* scores = params.scores + params.rows.offset(h, i);
-        std::fill(scores + share.begin, scores + share.end, kNoScore);
-        for (int64_t part = 0; part * kTilesPerPiece * kTileRows < tokens.end - tokens.begin; ++part) {
-          const float* best = partial_of(layout, h, i, part);
-          for (int64_t j = share.begin; j < share.end; ++j) scores[j] = best[j] > scores[j] ? best[j] : scores[j];
-        }
-        constexpr float kLn2 = 0.69314718056f;
-        for (int64_t j = share.begin; j < share.end; ++j) scores[j] *= kLn2;
+  static void choose(const PeakScoreParams& params, void* scratch, WorkQueue& queue, Worker worker) {
+    const PeakLayout layout(params, scratch, worker.count);
+    for (int64_t h = queue.take(); h < params.rows.kv_heads; h = queue.take()) {
+      const HeadCare& care = params.care[h];
+      layout.rows[h] = care.latest ? 0 : layout.num_rows();
+      if (care.latest || !asks_some(layout, care)) continue;
+      layout.rows[h] = care.rows;
+      choose_rows(layout, h);
+    }
+  }
+
+  static void score(const PeakScoreParams& params, void* scratch, WorkQueue& queue, Worker worker) {
+    const PeakLayout layout(params, scratch, worker.count);
+    const int64_t heads = params.rows.kv_heads;
+    float* peaks = layout.peaks + worker.index * layout.visible * kTileRows;
+    for (int64_t piece = queue.take(); piece < heads * (layout.tiles + 1); piece = queue.take()) {
+      const int64_t h = piece % heads;
+      const int64_t tile = piece / heads;
+      const HeadCare& care = params.care[h];
+      if (tile < layout.tiles && tile * kTileRows < layout.rows[h]) {
+        const PeakTiles& from = asks_some(layout, care) ? layout.chosen : layout.all;
+        score_tile(layout, h, layout.at(from, h * layout.tiles + tile), peaks,
+                   layout.partial + (h * layout.tiles + tile) * layout.visible);
+      } else if (tile == layout.tiles && care.probe) {
+        const PeakTiles sample = layout.at(layout.probe, h);
+        score_tile(layout, h, sample, peaks, nullptr);
+        measure(layout, sample, peaks, params.probes + 2 * h);
       }
+    }
+  }
+
+  static void merge(const PeakScoreParams& params, void* scratch, Worker worker) {
+    const PeakLayout layout(params, scratch, worker.count);
+    const Range share = even_share(layout.visible, worker);
+    for (int32_t h = 0; h < params.rows.kv_heads; ++h) {
+      float* scores = params.scores + params.rows.offset(h, params.segment);
+      if (params.care[h].latest) {
+        for (int64_t j = share.begin; j < share.end; ++j)
+          scores[j] = static_cast<float>(j == 0 ? layout.visible : j) - static_cast<float>(layout.visible);
+        continue;
+      }
+      std::fill(scores + share.begin, scores + share.end, kNoScore);
+      for (int64_t tile = 0; tile * kTileRows < layout.rows[h]; ++tile) {
+        const float* best = layout.partial + (h * layout.tiles + tile) * layout.visible;
+        for (int64_t j = share.begin; j < share.end; ++j) scores[j] = best[j] > scores[j] ? best[j] : scores[j];
+      }
+      constexpr float kLn2 = 0.69314718056f;
+      for (int64_t j = share.begin; j < share.end; ++j) scores[j] *= kLn2;
     }
   }
 
  private:
-  static float* partial_of(const PeakLayout<Isa>& layout, int64_t h, int64_t i, int64_t part) {
-    const int64_t segment = h * layout.params->rows.num_segments + i;
-    return layout.partial + (segment * layout.pieces_per_segment + part) * layout.most;
+  static constexpr int kMostDim = 256;
+
+  static bool asks_some(const PeakLayout& layout, const HeadCare& care) {
+    return care.rows > 0 && care.rows < layout.num_rows();
   }
 
-  // Rows of 8 bits share one scale: the largest element becomes 127. Gives what one unit is worth.
-  static float quantise(const float* values, int64_t count, int8_t* to) {
-    // Magnitudes order like the integers of their bits, and compilers vectorise a maximum of integers.
-    int32_t bits = 0;
-    for (int64_t k = 0; k < count; ++k) {
-      int32_t magnitude;
-      std::memcpy(&magnitude, values + k, sizeof magnitude);
-      bits = std::max(bits, magnitude & 0x7fffffff);
-    }
-    float largest;
-    std::memcpy(&largest, &bits, sizeof largest);
-    const float inverse = largest > 0 ? 127.0f / largest : 0.0f;
-    // Adding 1.5 * 2^23 leaves the rounded integer in the low bits: faster than a call to a rounding function.
-    for (int64_t k = 0; k < count; ++k) {
-      const float shifted = values[k] * inverse + 12582912.0f;
-      int32_t rounded;
-      std::memcpy(&rounded, &shifted, sizeof rounded);
-      to[k] = static_cast<int8_t>(rounded);
-    }
-    return largest / 127.0f;
-  }
+  // --- keys -----------------------------------------------------------------------------------------------------
 
-  static void pack_panel(const PeakLayout<Isa>& layout, int64_t h, int64_t panel) {
-    const KvView& kv = layout.params->kv;
+  static void pack_key_panel(const PackKeysParams& params, int64_t h, int64_t panel) {
+    const KvView& kv = params.kv;
     const KvHeadView& head = kv.heads[static_cast<size_t>(h)];
-    const auto dim = static_cast<int>(layout.dim);
-    const int64_t length = layout.params->first_position + layout.params->tokens;
+    const int dim = kv.head_dim;
     float rows[kPanelKeys * kMostDim];
     for (int key = 0; key < kPanelKeys; ++key) {
       const int64_t slot = panel * kPanelKeys + key;
-      float* row = rows + key * dim;
-      if (slot >= length) {
-        std::fill_n(row, dim, 0.0f);
+      if (slot >= params.length) {
+        std::fill_n(rows + key * dim, dim, 0.0f);
         continue;
       }
       const auto row_bytes = static_cast<size_t>(dim) * dtype_bytes(kv.key_type);
       const auto* page = static_cast<const std::byte*>(head.key_pages[slot / kv.page_slots]);
-      load_row(page + static_cast<size_t>(slot % kv.page_slots) * row_bytes, kv.key_type, dim, row);
+      load_row(page + static_cast<size_t>(slot % kv.page_slots) * row_bytes, kv.key_type, dim, rows + key * dim);
     }
-    Element* to = layout.keys + (h * layout.panels + panel) * kPanelKeys * dim;
-    float& scale = layout.key_scale[h * layout.panels + panel];
-    place<kPanelKeys>(rows, dim, to, scale, [](int key, int d, int width) { return Isa::key_index(key, d, width); });
+    place_keys(rows, dim, params.out.keys + (h * params.out.capacity + panel) * kPanelKeys * dim,
+               params.out.key_scales[h * params.out.capacity + panel]);
   }
 
-  template <int kCount, typename Index>
-  static void place(const float* rows, int dim, Element* to, float& scale, Index index) {
-    if constexpr (kEightBits) {
-      int8_t small[kCount * kMostDim];
-      scale = quantise(rows, int64_t{kCount} * dim, small);
-      // Layouts keep eight neighbours together.
-      for (int row = 0; row < kCount; ++row)
-        for (int d = 0; d < dim; d += 8) std::memcpy(to + index(row, d, dim), small + row * dim + d, 8);
-    } else {
-      scale = 1;
-      for (int row = 0; row < kCount; ++row)
-        for (int d = 0; d < dim; ++d) to[index(row, d, dim)] = rows[row * dim + d];
+  static void pack_bound_panel(const PackKeysParams& params, int64_t h, int64_t panel) {
+    const int dim = params.kv.head_dim;
+    const BlockExtremes& from = params.extremes;
+    float rows[kPanelKeys * 2 * kMostDim];
+    float extreme[kMostDim];
+    for (int s = 0; s < kPanelKeys; ++s) {
+      const int64_t super = panel * kPanelKeys + s;
+      float* high = rows + s * 2 * dim;
+      float* low = high + dim;
+      // Without any block a bound is 0: no row wants it for sure.
+      std::fill_n(high, 2 * dim, 0.0f);
+      bool first = true;
+      for (int64_t j = super * params.out.super_blocks; j < (super + 1) * params.out.super_blocks; ++j) {
+        if (super >= params.supers || j == 0) continue;
+        const int64_t at = h * from.head_stride + j * from.block_stride;
+        load_row(element(from.max_keys, from.type, at), from.type, dim, extreme);
+        for (int d = 0; d < dim; ++d) high[d] = first ? extreme[d] : std::max(high[d], extreme[d]);
+        load_row(element(from.min_keys, from.type, at), from.type, dim, extreme);
+        for (int d = 0; d < dim; ++d) low[d] = first ? extreme[d] : std::min(low[d], extreme[d]);
+        first = false;
+      }
     }
+    place_keys(rows, 2 * dim, params.out.bounds + (h * params.out.bound_capacity + panel) * kPanelKeys * 2 * dim,
+               params.out.bound_scales[h * params.out.bound_capacity + panel]);
   }
 
-  // The group's mean queries of one tile. Rows behind the segment's last repeat it: they change no maximum.
-  static void pack_tile(const PeakLayout<Isa>& layout, int64_t tile) {
-    const RowScoreParams& params = *layout.params;
-    const int64_t segment = tile / layout.tiles_per_segment;
-    const int64_t i = segment % params.rows.num_segments;
-    const int64_t h = segment / params.rows.num_segments;
-    const int64_t first = tile % layout.tiles_per_segment * kTileRows;
-    const Range tokens = layout.tokens(i);
-    if (!layout.wanted(i) || first >= tokens.end - tokens.begin) return;
-    const int64_t group = params.num_heads / params.rows.kv_heads;
-    const auto dim = static_cast<int>(layout.dim);
-    const float share = params.scale * static_cast<float>(kLog2e) / static_cast<float>(group);
-    float mean[kMostDim];
+  static const void* element(const void* data, DType type, int64_t index) {
+    return static_cast<const std::byte*>(data) + static_cast<size_t>(index) * dtype_bytes(type);
+  }
+
+  static void place_keys(const float* rows, int dim, int8_t* to, float& scale) {
+    int8_t small[kPanelKeys * 2 * kMostDim];
+    scale = quantise(rows, int64_t{kPanelKeys} * dim, small);
+    for (int key = 0; key < kPanelKeys; ++key)
+      for (int d = 0; d < dim; d += 8) std::memcpy(to + Isa::key_index(key, d), small + key * dim + d, 8);
+  }
+
+  // --- rows -----------------------------------------------------------------------------------------------------
+
+  static void place_query(const float* values, int dim, int row, int8_t* tile, float& scale) {
+    int8_t small[2 * kMostDim];
+    scale = quantise(values, dim, small);
+    int8_t* block = tile + row / Isa::kRows * Isa::kRows * dim;
+    for (int d = 0; d < dim; d += 8) std::memcpy(block + Isa::query_index(row % Isa::kRows, d), small + d, 8);
+  }
+
+  // One query per row: the heads of the group by their weights [kTileRows, group], to logits of base 2.
+  static void place_rows(const PeakLayout& layout, int64_t h, const float* weights, const PeakTiles& to) {
+    float query[kMostDim];
     for (int row = 0; row < kTileRows; ++row) {
-      const int64_t token = std::min(tokens.begin + first + row, tokens.end - 1);
-      const float* q = params.q + token * params.q_stride + h * group * dim;
-      for (int d = 0; d < dim; ++d) {
-        float sum = 0;
-        for (int64_t g = 0; g < group; ++g) sum += q[g * dim + d];
-        mean[d] = sum * share;
-      }
-      Element* block = layout.queries + (tile * kTileRows + row / Isa::kRows * Isa::kRows) * dim;
-      place<1>(mean, dim, block, layout.query_scale[tile * kTileRows + row],
-               [row](int, int d, int width) { return Isa::query_index(row % Isa::kRows, d, width); });
+      mix_query(layout, h, to.token[row], weights + row * layout.group, query);
+      place_query(query, static_cast<int>(layout.dim), row, to.q, to.scale[row]);
     }
   }
 
-  // Maximum and sum of exponentials of the rows of a tile so far.
-  struct Normaliser {
-    float max[kTileRows];
-    float sum[kTileRows];
-  };
-
-  typedef float Four __attribute__((vector_size(16)));
-  static Four load(const float* from) {
-    Four v;
-    std::memcpy(&v, from, sizeof v);
-    return v;
-  }
-  static void store(float* to, const Four& v) { std::memcpy(to, &v, sizeof v); }
-  static Four larger(const Four& a, const Four& b) { return a > b ? a : b; }
-
-  // 2^x for x <= 0, relative error below 1e-3: more than a ranking needs.
-  static Four exp2(Four x) {
-    typedef int32_t Bits __attribute__((vector_size(16)));
-    x = larger(x, Four{-126, -126, -126, -126});
-    const Four shifted = x + 12582912.0f;
-    const Four r = x - (shifted - 12582912.0f);
-    const Four poly = ((0.0558f * r + 0.24022f) * r + 0.69314f) * r + 1.0f;
-    return reinterpret_cast<Four>((reinterpret_cast<Bits>(shifted) << 23) + reinterpret_cast<Bits>(poly));
-  }
-
-  // Folds `count` rows of kTileRows logits into the normaliser.
-  static void fold(const float* logits, int64_t count, Normaliser& z) {
-    for (int r = 0; r < kTileRows; r += 16) {
-      Four max[4];
-      Four sum[4];
-      for (int v = 0; v < 4; ++v) max[v] = load(z.max + r + 4 * v);
-      for (int64_t j = 0; j < count; ++j)
-        for (int v = 0; v < 4; ++v) max[v] = larger(max[v], load(logits + j * kTileRows + r + 4 * v));
-      for (int v = 0; v < 4; ++v) sum[v] = load(z.sum + r + 4 * v) * exp2(load(z.max + r + 4 * v) - max[v]);
-      for (int64_t j = 0; j < count; ++j)
-        for (int v = 0; v < 4; ++v) sum[v] += exp2(load(logits + j * kTileRows + r + 4 * v) - max[v]);
-      for (int v = 0; v < 4; ++v) {
-        store(z.max + r + 4 * v, max[v]);
-        store(z.sum + r + 4 * v, sum[v]);
-      }
+  static void mix_query(const PeakLayout& layout, int64_t h, int64_t token, const float* weights, float* query) {
+    const PeakScoreParams& params = layout.params;
+    const float* q = params.q + token * params.q_stride + h * layout.group * layout.dim;
+    const float scale = params.scale * static_cast<float>(kLog2e);
+    std::fill_n(query, layout.dim, 0.0f);
+    for (int64_t g = 0; g < layout.group; ++g) {
+      const float share = weights[g] * scale;
+      for (int64_t d = 0; d < layout.dim; ++d) query[d] += share * q[g * layout.dim + d];
     }
   }
 
-  static void score_tile(const PeakLayout<Isa>& layout, int64_t h, int64_t i, int64_t tile, float* peaks, float* best) {
-    const RowScoreParams& params = *layout.params;
+  static void prepare_rows(const PeakLayout& layout, int64_t h, int64_t tile) {
+    const HeadCare& care = layout.params.care[h];
+    const PeakTiles to = layout.at(layout.all, h * layout.tiles + tile);
+    for (int row = 0; row < kTileRows; ++row)
+      to.token[row] = std::min(layout.tokens.begin + tile * kTileRows + row, layout.tokens.end - 1);
+    std::vector<float> weights(static_cast<size_t>(kTileRows * layout.group), 1.0f / static_cast<float>(layout.group));
+    if (care.homeless) weigh_heads(layout, h, to, weights);
+    place_rows(layout, h, weights.data(), to);
+    fold_own(layout, h, to);
+    if (asks_some(layout, care))
+      want(layout, h, weights.data(), to, layout.wanting + (h * layout.tiles + tile) * kTileRows);
+  }
+
+  // Softmax over the heads of -(what the head finds at home): who finds least asks. `to` serves as working memory.
+  static void weigh_heads(const PeakLayout& layout, int64_t h, const PeakTiles& to, std::vector<float>& weights) {
+    std::vector<float> own(weights.size());
+    std::vector<float> single(weights.size());
+    const auto group = static_cast<size_t>(layout.group);
+    for (size_t g = 0; g < group; ++g) {
+      for (size_t row = 0; row < kTileRows; ++row)
+        for (size_t other = 0; other < group; ++other) single[row * group + other] = other == g ? 1.0f : 0.0f;
+      place_rows(layout, h, single.data(), to);
+      fold_own(layout, h, to);
+      for (size_t row = 0; row < kTileRows; ++row) own[row * group + g] = to.max[row] + std::log2(to.sum[row]);
+    }
+    for (size_t row = 0; row < kTileRows; ++row) {
+      const float* found = own.data() + row * group;
+      const float least = *std::min_element(found, found + group);
+      float total = 0;
+      for (size_t g = 0; g < group; ++g) total += weights[row * group + g] = std::exp2(least - found[g]);
+      for (size_t g = 0; g < group; ++g) weights[row * group + g] /= total;
+    }
+  }
+
+  static void prepare_probe(const PeakLayout& layout, int64_t h) {
+    const PeakTiles to = layout.at(layout.probe, h);
+    // Evenly over the rows, the first half a step inside.
+    for (int row = 0; row < kTileRows; ++row)
+      to.token[row] = layout.tokens.begin + (2 * row + 1) * layout.num_rows() / (2 * kTileRows);
+    const std::vector<float> weights(static_cast<size_t>(kTileRows * layout.group),
+                                     1.0f / static_cast<float>(layout.group));
+    place_rows(layout, h, weights.data(), to);
+    fold_own(layout, h, to);
+  }
+
+  // The keys of the segment itself, up to each row's own.
+  static void fold_own(const PeakLayout& layout, int64_t h, const PeakTiles& tile) {
+    const PeakScoreParams& params = layout.params;
     const auto dim = static_cast<int>(layout.dim);
-    const int64_t index = layout.tile_of(h, i, tile);
-    const Element* q = layout.queries + index * kTileRows * dim;
-    const float* q_scale = layout.query_scale + index * kTileRows;
-    const Element* keys = layout.keys + h * layout.panels * kPanelKeys * dim;
-    const float* key_scale = layout.key_scale + h * layout.panels;
-    const int64_t visible = params.rows.visible(static_cast<int32_t>(i));
-    const int64_t panels_per_block = params.rows.grid.block / kPanelKeys;
-    Normaliser z;
-    std::fill_n(z.max, kTileRows, kNoScore);
-    std::fill_n(z.sum, kTileRows, 0.0f);
-    fold_own(layout, h, i, tile, q, q_scale, z);
-    constexpr int64_t kStrip = 64;
-    for (int64_t strip = 0; strip < visible; strip += kStrip) {
-      const int64_t end = std::min(strip + kStrip, visible);
-      for (int64_t j = strip; j < end; ++j)
-        block_peaks(q, q_scale, keys + j * panels_per_block * kPanelKeys * dim, key_scale + j * panels_per_block,
-                    panels_per_block, dim, peaks + j * kTileRows);
-      fold(peaks + strip * kTileRows, end - strip, z);
-    }
-    for (int r = 0; r < kTileRows; ++r) z.max[r] += std::log2(z.sum[r]);
-    for (int64_t j = 0; j < visible; ++j) {
-      const float* row = peaks + j * kTileRows;
-      Four most[2] = {load(row) - load(z.max), load(row + 4) - load(z.max + 4)};
-      for (int r = 8; r < kTileRows; r += 8) {
-        most[0] = larger(most[0], load(row + r) - load(z.max + r));
-        most[1] = larger(most[1], load(row + r + 4) - load(z.max + r + 4));
+    std::fill_n(tile.max, kTileRows, kNoScore);
+    std::fill_n(tile.sum, kTileRows, 0.0f);
+    const int64_t own = layout.own_begin();
+    const int64_t last = params.first_position + tile.token[kTileRows - 1];
+    float raw[kPanelKeys * Isa::kRows];
+    float logits[kPanelKeys * kTileRows];
+    for (int64_t panel = own / kPanelKeys; panel * kPanelKeys <= last; ++panel) {
+      const int64_t at = h * params.keys.capacity + panel;
+      for (int r = 0; r < kTileRows; r += Isa::kRows) {
+        Isa::products(tile.q + r * dim, params.keys.keys + at * kPanelKeys * dim, dim, raw);
+        for (int key = 0; key < kPanelKeys; ++key) {
+          const int64_t slot = panel * kPanelKeys + key;
+          for (int row = 0; row < Isa::kRows; ++row) {
+            const bool sees = slot >= own && slot <= params.first_position + tile.token[r + row];
+            const float x = raw[key * Isa::kRows + row] * (tile.scale[r + row] * params.keys.key_scales[at]);
+            logits[key * kTileRows + r + row] = sees ? x : kNoScore;
+          }
+        }
       }
-      const Four all = larger(most[0], most[1]);
-      const float high = std::max(std::max(all[0], all[1]), std::max(all[2], all[3]));
-      best[j] = std::max(best[j], high);
+      fold(logits, kPanelKeys, tile.max, tile.sum);
     }
   }
 
-  // The best product of every row with the keys of one block, in logits of base 2.
-  static void block_peaks(const Element* q, const float* q_scale, const Element* panel, const float* key_scale,
-                          int64_t count, int dim, float* out) {
+  static void want(const PeakLayout& layout, int64_t h, const float* weights, const PeakTiles& tile, float* wanting) {
+    const PeakScoreParams& params = layout.params;
+    const KeyPanels& keys = params.keys;
+    const auto dim = static_cast<int>(layout.dim);
+    // Both signs of a query side by side: its product with a super-block's extremes bounds that with any of its keys.
+    std::vector<int8_t> split(static_cast<size_t>(kTileRows * 2 * dim));
+    float scale[kTileRows];
+    float query[2 * kMostDim];
+    for (int row = 0; row < kTileRows; ++row) {
+      mix_query(layout, h, tile.token[row], weights + row * layout.group, query);
+      for (int d = 0; d < dim; ++d) query[dim + d] = std::min(query[d], 0.0f);
+      for (int d = 0; d < dim; ++d) query[d] = std::max(query[d], 0.0f);
+      place_query(query, 2 * dim, row, split.data(), scale[row]);
+    }
+    float bound[kTileRows];
+    float raw[kPanelKeys * Isa::kRows];
+    std::fill_n(bound, kTileRows, kNoScore);
+    const int64_t supers = layout.visible / keys.super_blocks;
+    for (int64_t panel = 0; panel * kPanelKeys < supers; ++panel) {
+      const int64_t at = h * keys.bound_capacity + panel;
+      const int8_t* extremes = keys.bounds + at * kPanelKeys * 2 * dim;
+      // The last panel may hold super-blocks of the segment itself.
+      const int64_t seen = std::min<int64_t>(kPanelKeys, supers - panel * kPanelKeys);
+      for (int r = 0; r < kTileRows; r += Isa::kRows) {
+        if (seen == kPanelKeys) {
+          Isa::peaks(split.data() + r * 2 * dim, extremes, 2 * dim, raw);
+        } else {
+          Isa::products(split.data() + r * 2 * dim, extremes, 2 * dim, raw);
+        }
+        for (int64_t key = 0; key < (seen == kPanelKeys ? 1 : seen); ++key)
+          for (int row = 0; row < Isa::kRows; ++row)
+            bound[r + row] =
+                std::max(bound[r + row], raw[key * Isa::kRows + row] * scale[r + row] * keys.bound_scales[at]);
+      }
+    }
+    float first[kTileRows];
+    block_peaks(params, h, 0, tile, first);
+    for (int row = 0; row < kTileRows; ++row) {
+      const float own = tile.max[row] + std::log2(tile.sum[row]);
+      const float high = std::max(own, first[row]);
+      wanting[row] = bound[row] - (high + std::log2(std::exp2(own - high) + std::exp2(first[row] - high)));
+    }
+  }
+
+  static void choose_rows(const PeakLayout& layout, int64_t h) {
+    const PeakScoreParams& params = layout.params;
+    const float* wanting = layout.wanting + h * layout.tiles * kTileRows;
+    const int64_t count = layout.num_rows();
+    if (params.wanting != nullptr) {
+      constexpr float kLn2 = 0.69314718056f;
+      for (int64_t row = 0; row < count; ++row) params.wanting[h * count + row] = wanting[row] * kLn2;
+    }
+    std::vector<uint64_t> scratch;
+    std::vector<int32_t> rows;
+    append_top_indices({wanting, static_cast<size_t>(count)}, layout.rows[h], scratch, rows);
+    while (rows.size() % kTileRows != 0) rows.push_back(rows.back());
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const PeakTiles from = layout.at(layout.all, h * layout.tiles + rows[i] / kTileRows);
+      const PeakTiles to = layout.at(layout.chosen, h * layout.tiles + static_cast<int64_t>(i) / kTileRows);
+      const int source = rows[i] % kTileRows;
+      const int target = static_cast<int>(i % kTileRows);
+      to.scale[target] = from.scale[source];
+      to.max[target] = from.max[source];
+      to.sum[target] = from.sum[source];
+      to.token[target] = from.token[source];
+      const int8_t* row = from.q + source / Isa::kRows * Isa::kRows * layout.dim;
+      int8_t* place = to.q + target / Isa::kRows * Isa::kRows * layout.dim;
+      for (int d = 0; d < layout.dim; d += 8)
+        std::memcpy(place + Isa::query_index(target % Isa::kRows, d), row + Isa::query_index(source % Isa::kRows, d),
+                    8);
+    }
+  }
+
+  // --- scores ---------------------------------------------------------------------------------------------------
+
+  // The best product of every row with the keys of block j, in logits of base 2.
+  static void block_peaks(const PeakScoreParams& params, int64_t h, int64_t j, const PeakTiles& tile, float* out) {
+    const int64_t count = params.rows.grid.block / kPanelKeys;
+    const int dim = params.kv.head_dim;
     float raw[kTileRows];
     for (int64_t p = 0; p < count; ++p) {
-      for (int r = 0; r < kTileRows; r += Isa::kRows)
-        Isa::peaks(q + r * dim, panel + p * kPanelKeys * dim, dim, raw + r);
+      const int64_t at = h * params.keys.capacity + j * count + p;
+      const int8_t* panel = params.keys.keys + at * kPanelKeys * dim;
+      for (int r = 0; r < kTileRows; r += Isa::kRows) Isa::peaks(tile.q + r * dim, panel, dim, raw + r);
+      const float scale = params.keys.key_scales[at];
       for (int r = 0; r < kTileRows; r += 4) {
-        const Four x = load(raw + r) * (load(q_scale + r) * key_scale[p]);
+        const Four x = load(raw + r) * (load(tile.scale + r) * scale);
         store(out + r, p > 0 ? larger(x, load(out + r)) : x);
       }
     }
   }
 
-  // The keys of the segment itself, up to each row's own.
-  static void fold_own(const PeakLayout<Isa>& layout, int64_t h, int64_t i, int64_t tile, const Element* q,
-                       const float* q_scale, Normaliser& z) {
-    const RowScoreParams& params = *layout.params;
-    const auto dim = static_cast<int>(layout.dim);
-    const Range tokens = layout.tokens(i);
-    const int64_t own = (params.rows.first_segment + i) * int64_t{params.rows.grid.segment};
-    const int64_t first_row = params.first_position + tokens.begin + tile * kTileRows;
-    const int64_t last_row = std::min(first_row + kTileRows - 1, params.first_position + tokens.end - 1);
-    float raw[kPanelKeys * Isa::kRows];
-    float logits[kPanelKeys * kTileRows];
-    for (int64_t panel = own / kPanelKeys; panel * kPanelKeys <= last_row; ++panel) {
-      const float key_scale = layout.key_scale[h * layout.panels + panel];
-      for (int r = 0; r < kTileRows; r += Isa::kRows) {
-        Isa::products(q + r * dim, layout.keys + (h * layout.panels + panel) * kPanelKeys * dim, dim, raw);
-        for (int key = 0; key < kPanelKeys; ++key) {
-          const int64_t slot = panel * kPanelKeys + key;
-          for (int row = 0; row < Isa::kRows; ++row) {
-            const bool sees = slot >= own && slot <= std::min(first_row + r + row, last_row);
-            const float x = raw[key * Isa::kRows + row] * (q_scale[r + row] * key_scale);
-            logits[key * kTileRows + r + row] = sees ? x : kNoScore;
-          }
-        }
-      }
-      fold(logits, kPanelKeys, z);
+  // Peaks [visible, kTileRows] of one tile; tile.max becomes log2 Z. best (may be null): [visible].
+  static void score_tile(const PeakLayout& layout, int64_t h, const PeakTiles& tile, float* peaks, float* best) {
+    constexpr int64_t kStrip = 64;
+    for (int64_t strip = 0; strip < layout.visible; strip += kStrip) {
+      const int64_t end = std::min(strip + kStrip, layout.visible);
+      for (int64_t j = strip; j < end; ++j) block_peaks(layout.params, h, j, tile, peaks + j * kTileRows);
+      fold(peaks + strip * kTileRows, end - strip, tile.max, tile.sum);
     }
+    for (int r = 0; r < kTileRows; ++r) tile.max[r] += std::log2(tile.sum[r]);
+    for (int64_t j = 0; best != nullptr && j < layout.visible; ++j)
+      best[j] = largest_gap(peaks + j * kTileRows, tile.max);
   }
 
-  static constexpr int kMostDim = 256;
+  // Shares of the first block and of the blocks a segment or more before this one, over the rows of a scored tile.
+  static void measure(const PeakLayout& layout, const PeakTiles& tile, const float* peaks, float* shares) {
+    const BlockRows& rows = layout.params.rows;
+    const int64_t far = layout.visible - rows.grid.blocks_per_segment();
+    double first = 0;
+    double beyond = 0;
+    for (int row = 0; row < kTileRows; ++row) {
+      first += static_cast<double>(std::exp2(peaks[row] - tile.max[row]));
+      for (int64_t j = 1; j < far; ++j)
+        beyond += static_cast<double>(std::exp2(peaks[j * kTileRows + row] - tile.max[row]));
+    }
+    shares[0] = static_cast<float>(first / kTileRows);
+    shares[1] = static_cast<float>(beyond / kTileRows);
+  }
 };
 
 template <typename Isa>
@@ -361,7 +471,9 @@ constexpr PeakVariant make_peak_variant(std::string_view name, bool (*usable)())
   return {.name = name,
           .usable = usable,
           .scratch_bytes = Peaks::scratch_bytes,
-          .pack = Peaks::pack,
+          .pack_keys = Peaks::pack_keys,
+          .prepare = Peaks::prepare,
+          .choose = Peaks::choose,
           .score = Peaks::score,
           .merge = Peaks::merge};
 }

@@ -13,12 +13,11 @@ namespace ei::kernels {
 namespace {
 
 struct I8mmPeaks {
-  using Element = int8_t;
   static constexpr int kRows = 8;
   static constexpr int kPairs = 4;
   // [dim / 8, pair, 2, 8]
-  static int64_t key_index(int key, int d, int) { return d / 8 * 64 + key * 8 + d % 8; }
-  static int64_t query_index(int row, int d, int) { return d / 8 * 64 + row * 8 + d % 8; }
+  static int64_t key_index(int key, int d) { return d / 8 * 64 + key * 8 + d % 8; }
+  static int64_t query_index(int row, int d) { return d / 8 * 64 + row * 8 + d % 8; }
 
   struct Sums {
     int32x4_t at[kPairs][kPairs];  // [row pair][key pair], lanes {r0k0, r0k1, r1k0, r1k1}

@@ -1,5 +1,4 @@
-// Row peaks in the compiler's portable vectors of floats: any CPU. Lanes are rows, so that the best of eight keys needs
-// no step across lanes.
+// Row peaks in plain loops over bytes: any CPU.
 #include "kernels/cpu/row_peaks.h"
 #include "kernels/cpu/row_peaks_variants.h"
 
@@ -7,22 +6,28 @@ namespace ei::kernels {
 namespace {
 
 struct PortablePeaks {
-  using Element = float;
   static constexpr int kRows = 8;
-  static int64_t key_index(int key, int d, int) { return d * kPanelKeys + key; }
-  static int64_t query_index(int row, int d, int) { return d * kRows + row; }
+  // [dim / 8, 8 rows or keys, 8]
+  static int64_t key_index(int key, int d) { return d / 8 * 64 + key * 8 + d % 8; }
+  static int64_t query_index(int row, int d) { return d / 8 * 64 + row * 8 + d % 8; }
 
-  static void products(const float* q, const float* panel, int dim, float* out) {
-    Wide sums[kPanelKeys] = {};
-    for (int d = 0; d < dim; ++d) {
-      Wide rows;
-      std::memcpy(&rows, q + d * kRows, sizeof rows);
-      for (int key = 0; key < kPanelKeys; ++key) sums[key] += rows * panel[d * kPanelKeys + key];
+  static void products(const int8_t* q, const int8_t* panel, int dim, float* out) {
+    int32_t sums[kPanelKeys][kRows] = {};
+    for (int d = 0; d < dim; d += 8, q += 64, panel += 64) {
+      // Two steps in 16 bits would overflow: products go to 32 bits at once.
+      for (int key = 0; key < kPanelKeys; ++key) {
+        for (int row = 0; row < kRows; ++row) {
+          int32_t sum = 0;
+          for (int i = 0; i < 8; ++i) sum += int32_t{q[row * 8 + i]} * int32_t{panel[key * 8 + i]};
+          sums[key][row] += sum;
+        }
+      }
     }
-    std::memcpy(out, sums, sizeof sums);
+    for (int key = 0; key < kPanelKeys; ++key)
+      for (int row = 0; row < kRows; ++row) out[key * kRows + row] = static_cast<float>(sums[key][row]);
   }
 
-  static void peaks(const float* q, const float* panel, int dim, float* out) {
+  static void peaks(const int8_t* q, const int8_t* panel, int dim, float* out) {
     float all[kPanelKeys * kRows];
     products(q, panel, dim, all);
     for (int row = 0; row < kRows; ++row) {

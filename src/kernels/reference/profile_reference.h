@@ -10,6 +10,8 @@ void reference_query_midrange(const QueryMidrangeParams& params);
 void reference_block_scores(const BlockScoreParams& params);
 void reference_block_entropy(const BlockEntropyParams& params);
 void reference_row_scores(const RowScoreParams& params);
+// From kv, without rounding; reads no panels.
+void reference_peak_scores(const PeakScoreParams& params);
 void reference_select_blocks(const SelectBlocksParams& params);
 void reference_window_scores(const WindowScoreParams& params);
 

@@ -1,0 +1,178 @@
+// The reference of peak scores with different care (PeakScoreParams): slow, obvious, in double, without rounding.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "base/top_indices.h"
+#include "kernels/reference/profile_reference.h"
+
+namespace ei::kernels {
+namespace {
+
+using Doubles = std::vector<double>;
+
+double log_sum(const Doubles& values) {
+  const double max = *std::max_element(values.begin(), values.end());
+  double sum = 0;
+  for (const double value : values) sum += std::exp(value - max);
+  return max + std::log(sum);
+}
+
+// One kv_head.
+class CarefulHead {
+ public:
+  CarefulHead(const PeakScoreParams& params, int32_t h)
+      : params_(params),
+        h_(h),
+        group_(params.num_heads / params.rows.kv_heads),
+        dim_(params.kv.head_dim),
+        block_(params.rows.grid.block),
+        visible_(params.rows.visible(params.segment)),
+        own_begin_(int64_t{params.rows.first_segment + params.segment} * params.rows.grid.segment),
+        first_(std::max<int64_t>(own_begin_ - params.first_position, 0)),
+        count_(std::min(own_begin_ + params.rows.grid.segment - params.first_position, params.tokens) - first_) {}
+
+  void run() {
+    float* scores = params_.scores + params_.rows.offset(h_, params_.segment);
+    const HeadCare& care = params_.care[h_];
+    if (care.probe) probe();
+    if (care.latest) {
+      for (int64_t j = 0; j < visible_; ++j) scores[j] = static_cast<float>(j == 0 ? 0 : j - visible_);
+      return;
+    }
+    std::fill_n(scores, visible_, -std::numeric_limits<float>::infinity());
+    for (const int64_t token : asked_rows(care)) {
+      const Doubles peaks = normalised_peaks(query(token, care.homeless), token);
+      for (int64_t j = 0; j < visible_; ++j)
+        scores[j] = std::max(scores[j], static_cast<float>(peaks[static_cast<size_t>(j)]));
+    }
+  }
+
+ private:
+  double key(int64_t slot, int64_t d) const {
+    const KvView& kv = params_.kv;
+    const void* page = kv.heads[static_cast<size_t>(h_)].key_pages[slot / kv.page_slots];
+    return static_cast<double>(load_element(page, kv.key_type, slot % kv.page_slots * dim_ + d));
+  }
+  double logit(const Doubles& q, int64_t slot) const {
+    double sum = 0;
+    for (int64_t d = 0; d < dim_; ++d) sum += q[static_cast<size_t>(d)] * key(slot, d);
+    return sum * static_cast<double>(params_.scale);
+  }
+
+  Doubles mix(int64_t token, const Doubles& weights) const {
+    Doubles q(static_cast<size_t>(dim_));
+    for (int64_t g = 0; g < group_; ++g) {
+      const float* head = params_.q + token * params_.q_stride + (h_ * group_ + g) * dim_;
+      for (int64_t d = 0; d < dim_; ++d)
+        q[static_cast<size_t>(d)] += weights[static_cast<size_t>(g)] * static_cast<double>(head[d]);
+    }
+    return q;
+  }
+
+  Doubles query(int64_t token, bool homeless) const {
+    const auto group = static_cast<size_t>(group_);
+    if (!homeless) return mix(token, Doubles(group, 1.0 / static_cast<double>(group)));
+    Doubles found;
+    for (size_t g = 0; g < group; ++g) {
+      Doubles single(group);
+      single[g] = 1;
+      found.push_back(-log_sum(own_logits(mix(token, single), token)));
+    }
+    const double total = log_sum(found);
+    for (double& weight : found) weight = std::exp(weight - total);
+    return mix(token, found);
+  }
+
+  Doubles own_logits(const Doubles& q, int64_t token) const {
+    Doubles logits;
+    for (int64_t slot = own_begin_; slot <= params_.first_position + token; ++slot) logits.push_back(logit(q, slot));
+    return logits;
+  }
+
+  double peak(const Doubles& q, int64_t j) const {
+    double best = -std::numeric_limits<double>::infinity();
+    for (int64_t slot = j * block_; slot < (j + 1) * block_; ++slot) best = std::max(best, logit(q, slot));
+    return best;
+  }
+
+  Doubles normalised_peaks(const Doubles& q, int64_t token) const {
+    Doubles attended;
+    for (int64_t j = 0; j < visible_; ++j) attended.push_back(peak(q, j));
+    const Doubles own = own_logits(q, token);
+    attended.insert(attended.end(), own.begin(), own.end());
+    const double normaliser = log_sum(attended);
+    attended.resize(static_cast<size_t>(visible_));
+    for (double& value : attended) value -= normaliser;
+    return attended;
+  }
+
+  double wanting(int64_t token, bool homeless) const {
+    const Doubles q = query(token, homeless);
+    const int64_t width = params_.keys.super_blocks;
+    double best = -std::numeric_limits<double>::infinity();
+    for (int64_t super = 0; super < visible_ / width; ++super) {
+      double bound = 0;
+      for (int64_t d = 0; d < dim_; ++d) {
+        double high = -std::numeric_limits<double>::infinity();
+        for (int64_t slot = super * width * block_; slot < (super + 1) * width * block_; ++slot)
+          if (slot >= block_) high = std::max(high, q[static_cast<size_t>(d)] * key(slot, d));
+        bound += std::isinf(high) ? 0 : high;
+      }
+      best = std::max(best, bound * static_cast<double>(params_.scale));
+    }
+    return best - log_sum({log_sum(own_logits(q, token)), peak(q, 0)});
+  }
+
+  std::vector<int64_t> asked_rows(const HeadCare& care) const {
+    std::vector<int64_t> tokens;
+    if (care.rows == 0 || care.rows >= count_) {
+      for (int64_t row = 0; row < count_; ++row) tokens.push_back(first_ + row);
+      return tokens;
+    }
+    std::vector<float> wants;
+    for (int64_t row = 0; row < count_; ++row) {
+      wants.push_back(static_cast<float>(wanting(first_ + row, care.homeless)));
+      if (params_.wanting != nullptr) params_.wanting[h_ * count_ + row] = wants.back();
+    }
+    std::vector<uint64_t> scratch;
+    std::vector<int32_t> chosen;
+    append_top_indices(wants, care.rows, scratch, chosen);
+    for (const int32_t row : chosen) tokens.push_back(first_ + row);
+    return tokens;
+  }
+
+  void probe() const {
+    constexpr int64_t kSample = 32;
+    const int64_t far = visible_ - params_.rows.grid.blocks_per_segment();
+    double first = 0;
+    double beyond = 0;
+    for (int64_t i = 0; i < kSample; ++i) {
+      const int64_t token = first_ + (2 * i + 1) * count_ / (2 * kSample);
+      const Doubles peaks = normalised_peaks(query(token, false), token);
+      first += std::exp(peaks[0]);
+      for (int64_t j = 1; j < far; ++j) beyond += std::exp(peaks[static_cast<size_t>(j)]);
+    }
+    params_.probes[2 * h_] = static_cast<float>(first / kSample);
+    params_.probes[2 * h_ + 1] = static_cast<float>(beyond / kSample);
+  }
+
+  const PeakScoreParams& params_;
+  const int32_t h_;
+  const int64_t group_;
+  const int64_t dim_;
+  const int64_t block_;
+  const int64_t visible_;
+  const int64_t own_begin_;
+  const int64_t first_;
+  const int64_t count_;
+};
+
+}  // namespace
+
+void reference_peak_scores(const PeakScoreParams& params) {
+  for (int32_t h = 0; h < params.rows.kv_heads; ++h) CarefulHead(params, h).run();
+}
+
+}  // namespace ei::kernels

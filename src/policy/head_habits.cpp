@@ -1,0 +1,69 @@
+#include "policy/head_habits.h"
+
+#include <algorithm>
+
+namespace ei::policy {
+
+namespace {
+constexpr int32_t kFirstProbed = 2;  // segments: before, there is nothing far
+constexpr int32_t kProbeEvery = 4;
+constexpr float kDecay = 0.9f;
+// A head is local when less than this share of what it does not give to the first block, and less than this share of
+// all, goes far.
+constexpr float kFarShare = 0.015f;
+constexpr float kFarFloor = 0.003f;
+}  // namespace
+
+const char* head_kind_name(HeadKind kind) {
+  switch (kind) {
+    case HeadKind::kUnknown: return "unknown";
+    case HeadKind::kLocal: return "local";
+    case HeadKind::kResting: return "resting";
+    case HeadKind::kWide: return "wide";
+  }
+  return "";
+}
+
+bool is_probed_segment(const PrefillOptions& options, int32_t segment) {
+  if (options.select != BlockRank::kHabit || segment < kFirstProbed) return false;
+  return int64_t{segment} * options.segment < options.threshold || segment % kProbeEvery == 0;
+}
+
+void add_probe(const PrefillOptions& options, int32_t segment, float first, float far, HeadHabit& habit) {
+  const bool early = int64_t{segment} * options.segment < options.threshold;
+  // A plain mean over the dense part, then a slow running one.
+  const auto seen = static_cast<float>(habit.probes);
+  const float keep = early || habit.probes == 0 ? seen / (seen + 1) : kDecay;
+  habit.first = keep * habit.first + (1 - keep) * first;
+  habit.far = keep * habit.far + (1 - keep) * far;
+  ++habit.probes;
+}
+
+HeadKind kind_of(const HeadHabit& habit) {
+  if (habit.probes == 0) return HeadKind::kUnknown;
+  if (habit.far < kFarShare * (1 - habit.first) || habit.far < kFarFloor) return HeadKind::kLocal;
+  return habit.first > 1 - habit.first - habit.far ? HeadKind::kResting : HeadKind::kWide;
+}
+
+HeadCare care_for(const PrefillOptions& options, HeadKind kind, int64_t rows) {
+  HeadCare care;
+  if (options.select != BlockRank::kHabit) return care;
+  care.latest = kind == HeadKind::kLocal;
+  if (kind == HeadKind::kWide) care.rows = static_cast<int32_t>(std::max<int64_t>(1, rows / 4));
+  if (kind == HeadKind::kResting) care.rows = static_cast<int32_t>(std::max<int64_t>(1, rows / 2));
+  care.homeless = kind == HeadKind::kResting;
+  return care;
+}
+
+int32_t count_for(const PrefillOptions& options, HeadKind kind, int32_t segment, int32_t count) {
+  const int32_t visible = segment * options.grid().blocks_per_segment();
+  // A budget for everything is one for everything.
+  if (options.select != BlockRank::kHabit || count >= visible) return count;
+  if (kind == HeadKind::kLocal && options.local_budget > 0)
+    return std::min(count, std::max(1, options.local_budget / options.block));
+  if (kind == HeadKind::kResting && options.resting_share > 0)
+    return std::min(visible, std::max(count, visible / options.resting_share));
+  return count;
+}
+
+}  // namespace ei::policy

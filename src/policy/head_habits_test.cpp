@@ -1,0 +1,78 @@
+#include "policy/head_habits.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace ei::policy {
+namespace {
+
+PrefillOptions habit_options() {
+  PrefillOptions options;
+  options.rule = PrefillRule::kEntropy;
+  options.select = BlockRank::kHabit;
+  return options;
+}
+
+HeadHabit habit_of(float first, float far) {
+  HeadHabit habit;
+  add_probe(habit_options(), 2, first, far, habit);
+  return habit;
+}
+
+TEST(HeadHabits, TellsLocalRestingAndWideHeadsApart) {
+  EXPECT_EQ(kind_of({}), HeadKind::kUnknown);
+  EXPECT_EQ(kind_of(habit_of(0.00f, 0.008f)), HeadKind::kLocal);
+  EXPECT_EQ(kind_of(habit_of(0.96f, 0.001f)), HeadKind::kLocal);
+  EXPECT_EQ(kind_of(habit_of(0.96f, 0.03f)), HeadKind::kResting);
+  EXPECT_EQ(kind_of(habit_of(0.00f, 0.70f)), HeadKind::kWide);
+  EXPECT_EQ(kind_of(habit_of(0.03f, 0.10f)), HeadKind::kWide);
+}
+
+TEST(HeadHabits, ProbesTheDensePartAndThenEveryFourthSegment) {
+  const PrefillOptions options = habit_options();  // segments of 512, dense below 4096
+  std::vector<int32_t> probed;
+  for (int32_t segment = 0; segment < 18; ++segment)
+    if (is_probed_segment(options, segment)) probed.push_back(segment);
+  EXPECT_EQ(probed, (std::vector<int32_t>{2, 3, 4, 5, 6, 7, 8, 12, 16}));
+  PrefillOptions peak = options;
+  peak.select = BlockRank::kPeak;
+  EXPECT_FALSE(is_probed_segment(peak, 4));
+}
+
+TEST(HeadHabits, AveragesTheDensePartAndForgetsSlowlyLater) {
+  const PrefillOptions options = habit_options();
+  HeadHabit habit;
+  add_probe(options, 2, 0.2f, 0.4f, habit);
+  add_probe(options, 3, 0.4f, 0.0f, habit);
+  EXPECT_FLOAT_EQ(habit.first, 0.3f);
+  EXPECT_FLOAT_EQ(habit.far, 0.2f);
+  add_probe(options, 12, 1.0f, 0.0f, habit);
+  EXPECT_FLOAT_EQ(habit.first, 0.37f);
+  EXPECT_FLOAT_EQ(habit.far, 0.18f);
+}
+
+TEST(HeadHabits, GivesLocalHeadsLittleAndRestingHeadsAShareOfTheText) {
+  const PrefillOptions options = habit_options();
+  EXPECT_EQ(count_for(options, HeadKind::kLocal, 40, 128), 16);
+  EXPECT_EQ(count_for(options, HeadKind::kWide, 40, 128), 128);
+  EXPECT_EQ(count_for(options, HeadKind::kUnknown, 40, 128), 128);
+  EXPECT_EQ(count_for(options, HeadKind::kResting, 40, 128), 160);
+  EXPECT_EQ(count_for(options, HeadKind::kResting, 16, 128), 128);
+  EXPECT_EQ(count_for(options, HeadKind::kLocal, 2, 128), 128) << "a budget for everything is one for everything";
+}
+
+TEST(HeadHabits, AsksFewerRowsWhereHeadsAllowIt) {
+  const PrefillOptions options = habit_options();
+  EXPECT_TRUE(care_for(options, HeadKind::kLocal, 512).latest);
+  EXPECT_EQ(care_for(options, HeadKind::kUnknown, 512).rows, 0);
+  EXPECT_EQ(care_for(options, HeadKind::kWide, 512).rows, 128);
+  EXPECT_EQ(care_for(options, HeadKind::kResting, 512).rows, 256);
+  EXPECT_TRUE(care_for(options, HeadKind::kResting, 512).homeless);
+  PrefillOptions peak = options;
+  peak.select = BlockRank::kPeak;
+  EXPECT_FALSE(care_for(peak, HeadKind::kLocal, 512).latest);
+}
+
+}  // namespace
+}  // namespace ei::policy
