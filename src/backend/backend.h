@@ -67,6 +67,10 @@ struct KvAppend {
   int32_t head_dim = 0;
 };
 
+// What a stream's operations belong to. A backend may choose its maths by this, but not by how many rows an operation
+// has: a prompt gives the same logits however it is cut.
+enum class Phase : uint8_t { kPrompt, kGeneration };
+
 enum class Activation : uint8_t { kSilu, kGeluTanh };
 
 // Normalise Q and K per head (optional), rotate them, and write K and V into the store.
@@ -85,6 +89,8 @@ class Stream {
  public:
   virtual ~Stream() = default;
 
+  // Holds for what is enqueued from here on; a stream begins with a prompt.
+  virtual void enter(Phase phase) = 0;
   // out[t] = scale * table[tokens[t]]
   virtual void embed(const Weight& table, std::span<const int32_t> tokens, float scale, Matrix out) = 0;
   // y = x W^T (+ bias)

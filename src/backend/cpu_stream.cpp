@@ -103,11 +103,9 @@ void CpuStream::matmul(const Weight& weight, Matrix x, Matrix y, const Weight* b
   EI_CHECK_EQ(x.cols, weight.cols);
   EI_CHECK_EQ(y.cols, weight.rows);
   const CpuWeight& own = cpu(weight);
-  const auto enough = [&] {
-    const DenseProvider::FewestRows rows = dense_->fewest_rows();
-    return own.packed != nullptr ? x.rows >= rows.packed : own.unpack && x.rows >= rows.unpacked;
-  };
-  if (dense_ != nullptr && enough()) {
+  // Generation reads every weight for one row: the quantised form is half the bytes or less.
+  const auto fits = [&] { return own.packed != nullptr || (own.unpack && x.rows >= dense_->unpack_rows()); };
+  if (dense_ != nullptr && phase_ == Phase::kPrompt && fits()) {
     matmul_dense(own, x, y);
   } else {
     matmul_ggml(own, x, y);

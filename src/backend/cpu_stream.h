@@ -19,6 +19,7 @@ class CpuStream : public Stream {
   CpuStream(GgmlDevice& device, const DenseProvider* dense, std::string isa, const CancelToken* cancel);
   ~CpuStream() override;
 
+  void enter(Phase phase) override { phase_ = phase; }
   void embed(const Weight& table, std::span<const int32_t> tokens, float scale, Matrix out) override;
   void matmul(const Weight& weight, Matrix x, Matrix y, const Weight* bias) override;
   void rms_norm(Matrix x, const Weight& gain, float eps, Matrix y) override;
@@ -71,6 +72,7 @@ class CpuStream : public Stream {
   const DenseProvider* dense_;  // null: ggml does all products
   const std::string isa_;
   const CancelToken* cancel_;
+  Phase phase_ = Phase::kPrompt;
   std::vector<std::byte> arena_;
   ggml_context* context_ = nullptr;
   ggml_cgraph* graph_ = nullptr;

@@ -38,16 +38,11 @@ class DenseProvider {
     void* scratch;  // shared by all workers, 64-byte aligned
   };
 
-  // From how many rows of x on a product is quicker than ggml's on the weights as stored: with a packed copy, and when
-  // W has to be unpacked first.
-  struct FewestRows {
-    int64_t packed = 0;
-    int64_t unpacked = 0;
-  };
-
   virtual ~DenseProvider() = default;
   virtual std::string describe() const = 0;
-  virtual FewestRows fewest_rows() const = 0;
+  // From how many rows of x on unpacking W first and multiplying is quicker than ggml's product on the weights as
+  // stored.
+  virtual int64_t unpack_rows() const = 0;
 
   // Bytes of a packed [rows_n, cols_k] matrix; 0 when it cannot be packed.
   virtual size_t packed_bytes(int64_t rows_n, int64_t cols_k) const = 0;
