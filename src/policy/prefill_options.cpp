@@ -44,7 +44,8 @@ const char* block_rank_name(BlockRank rank) {
 }
 
 std::optional<BlockRank> block_rank_from_name(std::string_view name) {
-  for (const BlockRank rank : {BlockRank::kMidrange, BlockRank::kPeak, BlockRank::kHabit, BlockRank::kOracleSum, BlockRank::kOracleMax})
+  for (const BlockRank rank :
+       {BlockRank::kMidrange, BlockRank::kPeak, BlockRank::kHabit, BlockRank::kOracleSum, BlockRank::kOracleMax})
     if (name == block_rank_name(rank)) return rank;
   return std::nullopt;
 }

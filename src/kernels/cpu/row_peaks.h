@@ -23,92 +23,19 @@
 #include "base/check.h"
 #include "base/top_indices.h"
 #include "kernels/cpu/flash.h"
+#include "kernels/cpu/peak_keys.h"
+#include "kernels/cpu/peak_layout.h"
 #include "kernels/cpu/peak_math.h"
 #include "kernels/cpu/profile.h"
 #include "kernels/cpu/wide.h"
 
 namespace ei::kernels {
 
-// Tiles of queries of one kv_head.
-struct PeakTiles {
-  int8_t* q;       // [tiles, kTileRows, dim], in the ISA's order
-  float* scale;    // [tiles, kTileRows], to logits of base 2
-  float* max;      // [tiles, kTileRows], the normaliser over the own segment
-  float* sum;      // [tiles, kTileRows]
-  int64_t* token;  // [tiles, kTileRows], row of the call; rows behind the last repeat it
-};
-
-// Where everything lies.
-struct PeakLayout {
-  const PeakScoreParams& params;
-  Range tokens;  // rows of the segment that are here
-  int64_t dim;
-  int64_t group;
-  int64_t visible;   // blocks
-  int64_t tiles;     // of one kv_head
-  PeakTiles all;     // [kv_heads, tiles]
-  PeakTiles chosen;  // [kv_heads, tiles]
-  PeakTiles probe;   // [kv_heads, 1]
-  float* wanting;    // [kv_heads, tiles * kTileRows]
-  int64_t* rows;     // [kv_heads], how many were chosen
-  float* partial;    // [kv_heads, tiles, visible]
-  float* peaks;      // [workers, visible, kTileRows]
-  size_t bytes;
-
-  PeakLayout(const PeakScoreParams& p, void* scratch, int workers) : params(p) {
-    const int64_t heads = p.rows.kv_heads;
-    const int64_t begin = int64_t{p.rows.first_segment + p.segment} * p.rows.grid.segment - p.first_position;
-    tokens = {std::max<int64_t>(begin, 0), std::min(begin + p.rows.grid.segment, p.tokens)};
-    dim = p.kv.head_dim;
-    group = p.num_heads / heads;
-    visible = p.rows.visible(p.segment);
-    tiles = (tokens.end - tokens.begin + kTileRows - 1) / kTileRows;
-    Carver carver(scratch);
-    all = take_tiles(carver, heads * tiles);
-    chosen = take_tiles(carver, heads * tiles);
-    probe = take_tiles(carver, heads);
-    wanting = carver.take<float>(heads * tiles * kTileRows);
-    rows = carver.take<int64_t>(heads);
-    partial = carver.take<float>(heads * tiles * visible);
-    peaks = carver.take<float>(workers * visible * kTileRows);
-    bytes = carver.used();
-  }
-
-  int64_t num_rows() const { return tokens.end - tokens.begin; }
-  int64_t own_begin() const { return int64_t{params.rows.first_segment + params.segment} * params.rows.grid.segment; }
-  PeakTiles at(const PeakTiles& tiles_of_all, int64_t index) const {
-    const int64_t row = index * kTileRows;
-    return {tiles_of_all.q + row * dim, tiles_of_all.scale + row, tiles_of_all.max + row, tiles_of_all.sum + row,
-            tiles_of_all.token + row};
-  }
-
- private:
-  PeakTiles take_tiles(Carver& carver, int64_t count) const {
-    return {carver.take<int8_t>(count * kTileRows * dim), carver.take<float>(count * kTileRows),
-            carver.take<float>(count * kTileRows), carver.take<float>(count * kTileRows),
-            carver.take<int64_t>(count * kTileRows)};
-  }
-};
-
 template <typename Isa>
 class RowPeaks {
  public:
   static size_t scratch_bytes(const PeakScoreParams& params, int workers) {
     return PeakLayout(params, nullptr, workers).bytes;
-  }
-
-  static void pack_keys(const PackKeysParams& params, Worker worker) {
-    const auto heads = static_cast<int64_t>(params.kv.heads.size());
-    const int64_t first = params.first / kPanelKeys;
-    const int64_t last = (params.length + kPanelKeys - 1) / kPanelKeys;
-    const int64_t first_bound = params.first_super / kPanelKeys;
-    const int64_t last_bound = (params.supers + kPanelKeys - 1) / kPanelKeys;
-    for (int64_t h = 0; h < heads; ++h) {
-      const Range share = even_share(last - first, worker);
-      for (int64_t p = first + share.begin; p < first + share.end; ++p) pack_key_panel(params, h, p);
-      const Range bounds = even_share(last_bound - first_bound, worker);
-      for (int64_t p = first_bound + bounds.begin; p < first_bound + bounds.end; ++p) pack_bound_panel(params, h, p);
-    }
   }
 
   static void prepare(const PeakScoreParams& params, void* scratch, WorkQueue& queue, Worker worker) {
@@ -179,68 +106,8 @@ class RowPeaks {
   }
 
  private:
-  static constexpr int kMostDim = 256;
-
   static bool asks_some(const PeakLayout& layout, const HeadCare& care) {
     return care.rows > 0 && care.rows < layout.num_rows();
-  }
-
-  // --- keys -----------------------------------------------------------------------------------------------------
-
-  static void pack_key_panel(const PackKeysParams& params, int64_t h, int64_t panel) {
-    const KvView& kv = params.kv;
-    const KvHeadView& head = kv.heads[static_cast<size_t>(h)];
-    const int dim = kv.head_dim;
-    float rows[kPanelKeys * kMostDim];
-    for (int key = 0; key < kPanelKeys; ++key) {
-      const int64_t slot = panel * kPanelKeys + key;
-      if (slot >= params.length) {
-        std::fill_n(rows + key * dim, dim, 0.0f);
-        continue;
-      }
-      const auto row_bytes = static_cast<size_t>(dim) * dtype_bytes(kv.key_type);
-      const auto* page = static_cast<const std::byte*>(head.key_pages[slot / kv.page_slots]);
-      load_row(page + static_cast<size_t>(slot % kv.page_slots) * row_bytes, kv.key_type, dim, rows + key * dim);
-    }
-    place_keys(rows, dim, params.out.keys + (h * params.out.capacity + panel) * kPanelKeys * dim,
-               params.out.key_scales[h * params.out.capacity + panel]);
-  }
-
-  static void pack_bound_panel(const PackKeysParams& params, int64_t h, int64_t panel) {
-    const int dim = params.kv.head_dim;
-    const BlockExtremes& from = params.extremes;
-    float rows[kPanelKeys * 2 * kMostDim];
-    float extreme[kMostDim];
-    for (int s = 0; s < kPanelKeys; ++s) {
-      const int64_t super = panel * kPanelKeys + s;
-      float* high = rows + s * 2 * dim;
-      float* low = high + dim;
-      // Without any block a bound is 0: no row wants it for sure.
-      std::fill_n(high, 2 * dim, 0.0f);
-      bool first = true;
-      for (int64_t j = super * params.out.super_blocks; j < (super + 1) * params.out.super_blocks; ++j) {
-        if (super >= params.supers || j == 0) continue;
-        const int64_t at = h * from.head_stride + j * from.block_stride;
-        load_row(element(from.max_keys, from.type, at), from.type, dim, extreme);
-        for (int d = 0; d < dim; ++d) high[d] = first ? extreme[d] : std::max(high[d], extreme[d]);
-        load_row(element(from.min_keys, from.type, at), from.type, dim, extreme);
-        for (int d = 0; d < dim; ++d) low[d] = first ? extreme[d] : std::min(low[d], extreme[d]);
-        first = false;
-      }
-    }
-    place_keys(rows, 2 * dim, params.out.bounds + (h * params.out.bound_capacity + panel) * kPanelKeys * 2 * dim,
-               params.out.bound_scales[h * params.out.bound_capacity + panel]);
-  }
-
-  static const void* element(const void* data, DType type, int64_t index) {
-    return static_cast<const std::byte*>(data) + static_cast<size_t>(index) * dtype_bytes(type);
-  }
-
-  static void place_keys(const float* rows, int dim, int8_t* to, float& scale) {
-    int8_t small[kPanelKeys * 2 * kMostDim];
-    scale = quantise(rows, int64_t{kPanelKeys} * dim, small);
-    for (int key = 0; key < kPanelKeys; ++key)
-      for (int d = 0; d < dim; d += 8) std::memcpy(to + Isa::key_index(key, d), small + key * dim + d, 8);
   }
 
   // --- rows -----------------------------------------------------------------------------------------------------
@@ -471,7 +338,7 @@ constexpr PeakVariant make_peak_variant(std::string_view name, bool (*usable)())
   return {.name = name,
           .usable = usable,
           .scratch_bytes = Peaks::scratch_bytes,
-          .pack_keys = Peaks::pack_keys,
+          .pack_keys = PeakKeys<Isa>::pack,
           .prepare = Peaks::prepare,
           .choose = Peaks::choose,
           .score = Peaks::score,

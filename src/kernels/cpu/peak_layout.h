@@ -1,0 +1,75 @@
+// Where the steps of a peak score (row_peaks.h) keep their tiles and results.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cpu/flash.h"
+#include "kernels/cpu/peak_math.h"
+#include "kernels/profile.h"
+
+namespace ei::kernels {
+
+// Tiles of queries of one kv_head.
+struct PeakTiles {
+  int8_t* q;       // [tiles, kTileRows, dim], in the ISA's order
+  float* scale;    // [tiles, kTileRows], to logits of base 2
+  float* max;      // [tiles, kTileRows], the normaliser over the own segment
+  float* sum;      // [tiles, kTileRows]
+  int64_t* token;  // [tiles, kTileRows], row of the call; rows behind the last repeat it
+};
+
+// Where everything lies.
+struct PeakLayout {
+  const PeakScoreParams& params;
+  Range tokens;  // rows of the segment that are here
+  int64_t dim;
+  int64_t group;
+  int64_t visible;   // blocks
+  int64_t tiles;     // of one kv_head
+  PeakTiles all;     // [kv_heads, tiles]
+  PeakTiles chosen;  // [kv_heads, tiles]
+  PeakTiles probe;   // [kv_heads, 1]
+  float* wanting;    // [kv_heads, tiles * kTileRows]
+  int64_t* rows;     // [kv_heads], how many were chosen
+  float* partial;    // [kv_heads, tiles, visible]
+  float* peaks;      // [workers, visible, kTileRows]
+  size_t bytes;
+
+  PeakLayout(const PeakScoreParams& p, void* scratch, int workers) : params(p) {
+    const int64_t heads = p.rows.kv_heads;
+    const int64_t begin = int64_t{p.rows.first_segment + p.segment} * p.rows.grid.segment - p.first_position;
+    tokens = {std::max<int64_t>(begin, 0), std::min(begin + p.rows.grid.segment, p.tokens)};
+    dim = p.kv.head_dim;
+    group = p.num_heads / heads;
+    visible = p.rows.visible(p.segment);
+    tiles = (tokens.end - tokens.begin + kTileRows - 1) / kTileRows;
+    Carver carver(scratch);
+    all = take_tiles(carver, heads * tiles);
+    chosen = take_tiles(carver, heads * tiles);
+    probe = take_tiles(carver, heads);
+    wanting = carver.take<float>(heads * tiles * kTileRows);
+    rows = carver.take<int64_t>(heads);
+    partial = carver.take<float>(heads * tiles * visible);
+    peaks = carver.take<float>(workers * visible * kTileRows);
+    bytes = carver.used();
+  }
+
+  int64_t num_rows() const { return tokens.end - tokens.begin; }
+  int64_t own_begin() const { return int64_t{params.rows.first_segment + params.segment} * params.rows.grid.segment; }
+  PeakTiles at(const PeakTiles& tiles_of_all, int64_t index) const {
+    const int64_t row = index * kTileRows;
+    return {tiles_of_all.q + row * dim, tiles_of_all.scale + row, tiles_of_all.max + row, tiles_of_all.sum + row,
+            tiles_of_all.token + row};
+  }
+
+ private:
+  PeakTiles take_tiles(Carver& carver, int64_t count) const {
+    return {carver.take<int8_t>(count * kTileRows * dim), carver.take<float>(count * kTileRows),
+            carver.take<float>(count * kTileRows), carver.take<float>(count * kTileRows),
+            carver.take<int64_t>(count * kTileRows)};
+  }
+};
+
+}  // namespace ei::kernels
