@@ -38,7 +38,7 @@ build: deps ## what is missing is installed and fetched, then a Release build (E
 	@$(call configure,$(preset))
 	@cmake --build build/$(preset) -j $(JOBS)
 
-demo: build ## a fact hidden in a 32k-token chronicle, found by the embedded model (ARGS="--seed 7")
+demo: build ## a fact hidden in a 32k-token chronicle, found with full and with sparse attention (ARGS="--seed 7")
 	@$(bin)/entropyinfer demo $(ARGS)
 
 test: check asan ## every default test, then the unit and fuzz-corpus tests under ASan and UBSan

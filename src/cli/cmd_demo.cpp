@@ -1,8 +1,14 @@
-// demo: a long chronicle, a fact hidden in it, a question, and the answer of the model that ships with the program.
+// demo: a long chronicle, a fact hidden in it, a question, and the answers of the model that ships with the program
+// when it reads everything and when it reads sparsely.
+#include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <vector>
 
 #include "cli/answer.h"
 #include "cli/command.h"
+#include "cli/method_options.h"
 #include "cli/setup.h"
 #include "eval/demo_text.h"
 #include "eval/text_scores.h"
@@ -11,6 +17,7 @@ namespace ei::cli {
 
 namespace {
 constexpr int64_t kAnswerTokens = 64;
+constexpr size_t kColumn = 24;
 
 Result<eval::DemoStory> make_story(const Settings& settings, const text::Tokenizer& tokenizer) {
   return eval::make_demo_story(static_cast<uint64_t>(settings.demo_seed), settings.demo_tokens,
@@ -20,50 +27,124 @@ Result<eval::DemoStory> make_story(const Settings& settings, const text::Tokeniz
                                });
 }
 
-std::string to_json(const Settings& settings, const eval::DemoStory& story, const RunReport& report, bool right) {
-  nlohmann::ordered_json object = nlohmann::ordered_json::parse(report_json(report));
-  object["demo"] = {{"seed", settings.demo_seed},
-                    {"fact", story.fact},
-                    {"depth", story.depth},
-                    {"question", story.question},
-                    {"expected", std::string(eval::strip(story.answer))},
-                    {"right", right}};
-  return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+// What one method made of the text.
+struct Reading {
+  RunReport report;
+  bool right = false;
+};
+
+// How much sooner than the first reading the first word of the answer came.
+double speed_up(const std::vector<Reading>& readings, const Reading& reading) {
+  return reading.report.ttft_s > 0 ? readings.front().report.ttft_s / reading.report.ttft_s : 0;
+}
+
+std::string to_json(const Settings& settings, const eval::DemoStory& story, const std::vector<Reading>& readings) {
+  using Json = nlohmann::ordered_json;
+  Json runs = Json::array();
+  bool right = true;
+  for (const Reading& reading : readings) {
+    Json object = Json::parse(report_json(reading.report));
+    object["right"] = reading.right;
+    object["speed_up"] = speed_up(readings, reading);
+    runs.push_back(std::move(object));
+    right = right && reading.right;
+  }
+  const Json object = {{"demo",
+                        {{"seed", settings.demo_seed},
+                         {"fact", story.fact},
+                         {"depth", story.depth},
+                         {"question", story.question},
+                         {"expected", std::string(eval::strip(story.answer))},
+                         {"right", right}}},
+                       {"runs", runs}};
+  return object.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+void introduce(const CommandContext& context, const eval::DemoStory& story, size_t tokens) {
+  const Console& console = context.console;
+  console.note(str_format("A chronicle of %zu tokens (%zu characters), written from seed %lld. It begins:", tokens,
+                          story.text.size(), static_cast<long long>(context.settings.demo_seed)));
+  console.note(console.dim("  " + story.text.substr(0, story.text.find('.', 100) + 1) + " ..."));
+  console.note(str_format("Hidden after %.0f %% of it: %s", 100 * story.depth, console.bold(story.fact).c_str()));
+  console.note("Question: " + console.bold(story.question));
+}
+
+Result<Reading> read_with(const CommandContext& context, const Engine& engine, const std::string& method,
+                          std::span<const int32_t> prompt, const eval::DemoStory& story) {
+  Settings settings = settings_for_method(context.settings, method);
+  settings.temp = 0;
+  settings.predict = kAnswerTokens;
+  const CommandContext own{settings, context.console, context.interrupts};
+  EI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
+                      new_session(engine, settings, context.interrupts.stop_now()));
+  EI_ASSIGN_OR_RETURN(Answer made,
+                      answer(own, *session,
+                             {.prompt = prompt,
+                              .stream = !settings.json,
+                              .intro = "Answer (" + method + "):" + (own.console.stderr_is_terminal() ? " " : "\n"),
+                              .options = generate_options(settings, context.interrupts)}));
+  if (!settings.json) context.console.print_line("");
+  const bool right = eval::strip(made.report.text) == eval::strip(story.answer);
+  return Reading{.report = std::move(made.report), .right = right};
+}
+
+// A column for each method.
+void compare(const Console& console, const std::vector<Reading>& readings) {
+  const auto line = [&](const char* label, const std::function<std::string(const Reading&)>& cell) {
+    std::string text = str_format("%-16s", label);
+    // Wide characters count once: the mark behind an answer is one column.
+    for (const Reading& reading : readings) {
+      std::string value = cell(reading);
+      size_t columns = 0;
+      for (const char c : value) columns += (static_cast<unsigned char>(c) & 0xC0) != 0x80 ? 1 : 0;
+      value.append(columns < kColumn ? kColumn - columns : 1, ' ');
+      text += value;
+    }
+    text.erase(text.find_last_not_of(' ') + 1);
+    console.note(text);
+  };
+  console.note("");
+  line("", [](const Reading& reading) { return reading.report.method; });
+  line("answer", [](const Reading& reading) {
+    return std::string(eval::strip(reading.report.text)) + (reading.right ? " ✓" : " ✗");
+  });
+  line("first token", [&](const Reading& reading) {
+    const std::string time = format_seconds(reading.report.ttft_s);
+    return &reading == &readings.front() ? time : time + str_format(" (%.2f x)", speed_up(readings, reading));
+  });
+  line("prompt",
+       [](const Reading& reading) { return str_format("%.0f tokens/s", reading.report.prompt_per_second()); });
+  line("density", [](const Reading& reading) { return str_format("%.3f", reading.report.stats.density()); });
+  line("attention", [](const Reading& reading) { return format_seconds(reading.report.stats.attention_s); });
+  line("choosing blocks", [](const Reading& reading) {
+    return format_seconds(reading.report.stats.profile_s + reading.report.stats.plan_s);
+  });
+  line("KV cache", [](const Reading& reading) { return format_bytes(static_cast<double>(reading.report.kv_bytes)); });
+  line("peak so far", [](const Reading& reading) {
+    return format_bytes(static_cast<double>(reading.report.peak_rss));  // of the process
+  });
 }
 }  // namespace
 
 Result<int> command_demo(const CommandContext& context) {
   const Settings& settings = context.settings;
-  const Console& console = context.console;
-  EI_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(settings, console));
+  EI_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(settings, context.console));
   EI_ASSIGN_OR_RETURN(const eval::DemoStory story, make_story(settings, engine->tokenizer()));
   EI_ASSIGN_OR_RETURN(const text::ChatTemplate chat, choose_template(settings, engine->tokenizer()));
   const std::vector<text::Message> messages = {{.role = "user", .content = story.text + "\n\n" + story.question}};
   EI_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt,
                       chat.apply(messages, engine->tokenizer(), /*add_generation_prompt=*/true));
-  EI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
-                      new_session(*engine, settings, context.interrupts.stop_now()));
-
-  console.note(str_format("A chronicle of %zu tokens (%zu characters), written from seed %lld. It begins:",
-                          prompt.size(), story.text.size(), static_cast<long long>(settings.demo_seed)));
-  console.note(console.dim("  " + story.text.substr(0, story.text.find('.', 100) + 1) + " ..."));
-  console.note(str_format("Hidden after %.0f %% of it: %s", 100 * story.depth, console.bold(story.fact).c_str()));
-  console.note("Question: " + console.bold(story.question));
-
-  Settings greedy = settings;
-  greedy.temp = 0;
-  greedy.predict = kAnswerTokens;
-  EI_ASSIGN_OR_RETURN(const Answer made, answer(context, *session,
-                                                {.prompt = prompt,
-                                                 .stream = !settings.json,
-                                                 .intro = "Answer: ",
-                                                 .options = generate_options(greedy, context.interrupts)}));
-  const bool right = eval::strip(made.report.text) == eval::strip(story.answer);
-  context.console.print_line(settings.json ? to_json(settings, story, made.report, right) : "");
+  introduce(context, story, prompt.size());
+  std::vector<Reading> readings;
+  for (const std::string& method : settings.demo_methods) {
+    EI_ASSIGN_OR_RETURN(Reading reading, read_with(context, *engine, method, prompt, story));
+    readings.push_back(std::move(reading));
+    if (context.interrupts.interrupted() || context.console.stdout_closed()) break;
+  }
+  if (settings.json) context.console.print_line(to_json(settings, story, readings));
   if (context.console.stdout_closed()) return exit_code(ErrorKind::kRuntime);
-  console.note("Expected: " + std::string(eval::strip(story.answer)) +
-               (right ? "  ✓ the answer is right" : "  ✗ the answer is wrong"));
-  print_timings(console, made.report);
+  context.console.note("Expected: " + std::string(eval::strip(story.answer)));
+  compare(context.console, readings);
   return context.interrupts.interrupted() ? exit_code(ErrorKind::kInterrupted) : 0;
 }
 

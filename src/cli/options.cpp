@@ -31,7 +31,7 @@ constexpr std::array<CommandEntry, 8> kCommands = {{
     {kBench, "bench", "speed of prompts and generation, at any depth of context"},
     {kPerplexity, "perplexity", "perplexity of a text, and KL divergence between two settings"},
     {kEval, "eval", "how many hidden facts a method still finds, and how far it strays from full attention"},
-    {kDemo, "demo", "find a fact hidden in a long text, with the model that ships with the program"},
+    {kDemo, "demo", "find a fact hidden in a long text with full and with sparse attention, side by side"},
 }};
 
 constexpr std::array<Exclusion, 7> kExclusions = {{
@@ -68,9 +68,11 @@ std::vector<Option> model_options() {
        kCompute | kBench, choice(&Settings::cache_type_k, cache_types)},
       {"-ctv --cache-type-v", "TYPE", "type of cached values: f32, f16 or bf16; without it the device's best",
        kCompute | kBench, choice(&Settings::cache_type_v, cache_types)},
-      {"--method", "NAME", "attention method", kGenerate | kPerplexity | kEval | kDemo,
+      {"--method", "NAME", "attention method", kGenerate | kPerplexity | kEval,
        choice(&Settings::method, method_names())},
       {"--method", "LIST", "attention methods", kBench, choice_list(&Settings::bench_methods, method_names())},
+      {"--method", "LIST", "attention methods to read the text with, one after the other", kDemo,
+       choice_list(&Settings::demo_methods, method_names())},
   };
 }
 

@@ -173,8 +173,9 @@ Status apply(const Given& given, Settings& settings) {
 }
 
 Status check_methods(const CommandEntry& entry, const Settings& settings) {
-  const std::vector<std::string> one = {settings.method};
-  return check_method_options(settings, entry.command == kBench ? settings.bench_methods : one);
+  if (entry.command == kBench) return check_method_options(settings, settings.bench_methods);
+  if (entry.command == kDemo) return check_method_options(settings, settings.demo_methods);
+  return check_method_options(settings, {settings.method});
 }
 }  // namespace
 

@@ -89,6 +89,7 @@ struct Settings {
   // demo
   int64_t demo_seed = 1;
   int64_t demo_tokens = 32768;
+  std::vector<std::string> demo_methods = {"full", "entropyinfer"};
 };
 
 }  // namespace ei::cli

@@ -1,6 +1,7 @@
 // What the commands promise to users and scripts: streams, JSON names, precedence, help, repeatable answers.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -326,13 +327,28 @@ TEST(Eval, ShowsATableAndTakesATextFromOutside) {
   EXPECT_EQ(outcome.out.find("KLD"), std::string::npos) << "nothing to compare full with";
 }
 
-TEST(Demo, FindsTheFact) {
-  const Outcome outcome = run({"demo", "--tokens", "2048", "--seed", "3", "--json"});
+TEST(Demo, FindsTheFactWithFullAndWithSparseAttention) {
+  const Outcome outcome = run({"demo", "--tokens", "2048", "--seed", "3", "--json", "--segment", "128", "--threshold",
+                               "512", "--base-budget", "256"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const json object = parse(outcome.out);
   EXPECT_TRUE(object["demo"]["right"].get<bool>()) << outcome.out;
-  EXPECT_NE(outcome.err.find("Question:"), std::string::npos);
-  EXPECT_NE(outcome.err.find("✓"), std::string::npos);
+  ASSERT_EQ(object["runs"].size(), 2u);
+  EXPECT_EQ(object["runs"][0]["method"], "full");
+  EXPECT_EQ(object["runs"][0]["prefill"]["density"], 1.0);
+  EXPECT_EQ(object["runs"][0]["speed_up"], 1.0);
+  EXPECT_EQ(object["runs"][1]["method"], "entropyinfer");
+  EXPECT_LT(object["runs"][1]["prefill"]["density"], 1.0);
+  EXPECT_EQ(object["runs"][1]["text"], object["runs"][0]["text"]);
+  for (const char* word : {"Question:", "✓", "density", "first token", "KV cache", " x)"})
+    EXPECT_NE(outcome.err.find(word), std::string::npos) << word << "\n" << outcome.err;
+}
+
+TEST(Demo, ReadsWithTheMethodAskedForAlone) {
+  const Outcome outcome = run({"demo", "--tokens", "1024", "--method", "full"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err.find("entropyinfer"), std::string::npos) << outcome.err;
+  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 1) << outcome.out;
 }
 
 }  // namespace

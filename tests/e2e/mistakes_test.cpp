@@ -72,6 +72,7 @@ TEST(Mistakes, OfUsageAreOneLineAndExitTwo) {
       {{"eval", "--vs", "length=2048"}, 2, "--vs cannot change --length"},
       {{"eval", "--vs", "method=full,block=8"}, 2, "--vs: --block has no meaning with --method full"},
       {{"eval", "--haystack", "no/such.txt"}, 2, "cannot open text file no/such.txt"},
+      {{"demo", "--method", "full", "--block", "16"}, 2, "--block has no meaning with --method full"},
       {{"demo", "--tokens", "3"}, 2, "'3' is out of range"},
   };
   for (const Mistake& mistake : mistakes) {
