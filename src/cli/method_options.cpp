@@ -104,6 +104,8 @@ const std::vector<PrefillFlag>& prefill_table() {
        number(&Options::alpha, 0)},
       {"--layer-skip", "N", "sparse prefill: layers below this one read everything", false,
        tokens(&Options::layer_skip, 0)},
+      {"--early-share", "N", "sparse prefill: the layers of --layer-skip read one token in N instead; 0: everything",
+       false, tokens(&Options::early_share, 0)},
       {"--layer-fusion", "ON", "sparse prefill: on or off: blend block probabilities with the layer before", false,
        on_off(&Options::layer_fusion)},
       {"--logit-scale", "NAME", "sparse prefill: none or inverse-sqrt-dim: the temperature of the entropy", false,

@@ -55,15 +55,17 @@ HeadCare care_for(const PrefillOptions& options, HeadKind kind, int64_t rows) {
   return care;
 }
 
-int32_t count_for(const PrefillOptions& options, HeadKind kind, int32_t segment, int32_t count) {
+int32_t count_for(const PrefillOptions& options, int32_t layer, HeadKind kind, int32_t segment, int32_t count) {
   const int32_t visible = segment * options.grid().blocks_per_segment();
   // A budget for everything is one for everything.
-  if (options.select != BlockRank::kHabit || count >= visible) return count;
-  if (kind == HeadKind::kLocal && options.local_budget > 0)
+  if (count >= visible) return count;
+  const bool habit = options.select == BlockRank::kHabit;
+  if (habit && kind == HeadKind::kLocal && options.local_budget > 0)
     return std::min(count, std::max(1, options.local_budget / options.block));
-  if (kind == HeadKind::kResting && options.resting_share > 0)
-    return std::min(visible, std::max(count, visible / options.resting_share));
-  return count;
+  int32_t share = 0;
+  if (habit && kind == HeadKind::kResting) share = options.resting_share;
+  if (layer < options.layer_skip) share = options.early_share;
+  return share > 0 ? std::max(count, visible / share) : count;
 }
 
 }  // namespace ei::policy

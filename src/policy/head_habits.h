@@ -29,6 +29,6 @@ HeadKind kind_of(const HeadHabit& habit);
 // How the blocks of a kv_head are rated in a segment of `rows` rows.
 HeadCare care_for(const PrefillOptions& options, HeadKind kind, int64_t rows);
 // Blocks that a kv_head of this kind reads in a segment for which its budget allows `count`.
-int32_t count_for(const PrefillOptions& options, HeadKind kind, int32_t segment, int32_t count);
+int32_t count_for(const PrefillOptions& options, int32_t layer, HeadKind kind, int32_t segment, int32_t count);
 
 }  // namespace ei::policy

@@ -54,12 +54,21 @@ TEST(HeadHabits, AveragesTheDensePartAndForgetsSlowlyLater) {
 
 TEST(HeadHabits, GivesLocalHeadsLittleAndRestingHeadsAShareOfTheText) {
   const PrefillOptions options = habit_options();
-  EXPECT_EQ(count_for(options, HeadKind::kLocal, 40, 128), 16);
-  EXPECT_EQ(count_for(options, HeadKind::kWide, 40, 128), 128);
-  EXPECT_EQ(count_for(options, HeadKind::kUnknown, 40, 128), 128);
-  EXPECT_EQ(count_for(options, HeadKind::kResting, 40, 128), 160);
-  EXPECT_EQ(count_for(options, HeadKind::kResting, 16, 128), 128);
-  EXPECT_EQ(count_for(options, HeadKind::kLocal, 2, 128), 128) << "a budget for everything is one for everything";
+  EXPECT_EQ(count_for(options, 3, HeadKind::kLocal, 40, 128), 16);
+  EXPECT_EQ(count_for(options, 3, HeadKind::kWide, 40, 128), 128);
+  EXPECT_EQ(count_for(options, 3, HeadKind::kUnknown, 40, 128), 128);
+  EXPECT_EQ(count_for(options, 3, HeadKind::kResting, 40, 128), 160);
+  EXPECT_EQ(count_for(options, 3, HeadKind::kResting, 16, 128), 128);
+  EXPECT_EQ(count_for(options, 3, HeadKind::kLocal, 2, 128), 128) << "a budget for everything is one for everything";
+}
+
+TEST(HeadHabits, GivesEarlyLayersTheirShareOfTheText) {
+  PrefillOptions options = habit_options();
+  EXPECT_TRUE(is_dense_layer(options, 0));
+  options.early_share = 4;
+  EXPECT_FALSE(is_dense_layer(options, 0));
+  EXPECT_EQ(count_for(options, 0, HeadKind::kWide, 40, 128), 640);
+  EXPECT_EQ(count_for(options, 1, HeadKind::kWide, 40, 128), 128);
 }
 
 TEST(HeadHabits, AsksFewerRowsWhereHeadsAllowIt) {

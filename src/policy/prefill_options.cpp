@@ -70,6 +70,7 @@ Status validate(const PrefillOptions& options) {
   EI_RETURN_IF_ERROR(at_least_zero("delta_t", options.delta_t));
   EI_RETURN_IF_ERROR(at_least_zero("alpha", options.alpha));
   EI_RETURN_IF_ERROR(at_least_zero("layer_skip", options.layer_skip));
+  EI_RETURN_IF_ERROR(at_least_zero("early share", options.early_share));
   EI_RETURN_IF_ERROR(at_least_zero("local budget", options.local_budget));
   EI_RETURN_IF_ERROR(at_least_zero("resting share", options.resting_share));
   if (options.min_budget < 0 || options.min_budget > options.base_budget)
@@ -93,7 +94,7 @@ bool is_dense_segment(const PrefillOptions& options, int32_t segment, int64_t pr
 }
 
 bool is_dense_layer(const PrefillOptions& options, int32_t layer) {
-  return options.rule == PrefillRule::kDense || layer < options.layer_skip;
+  return options.rule == PrefillRule::kDense || (layer < options.layer_skip && options.early_share == 0);
 }
 
 bool ranks_on_probabilities(const PrefillOptions& options) {

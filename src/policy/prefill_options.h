@@ -58,6 +58,7 @@ struct PrefillOptions {
   double delta_t = 0.4;        // relative growth of the entropy that leaves a budget as it is
   double alpha = 0.5;          // base budgets added for a growth of delta_t + 1
   int32_t layer_skip = 1;      // layers below stay dense
+  int32_t early_share = 0;     // or read at least 1/early_share of what lies before, in chosen blocks; 0: dense
   bool layer_fusion = false;   // blend the block probabilities with those of the layer before
   LogitScale logit_scale = LogitScale::kNone;
   bool last_dense = true;  // the last segment of a prompt reads everything

@@ -49,6 +49,7 @@ Planner::Planner(const Backend& backend, const policy::PrefillOptions& options, 
       index_(backend, index_shape_),
       tracks_(shape_.global.size()) {
   for (Track& track : tracks_) {
+    track.layer = static_cast<int32_t>(&track - tracks_.data());
     track.budget.emplace(options_, shape_.kv_heads);
     track.habits.resize(static_cast<size_t>(shape_.kv_heads));
   }
@@ -246,7 +247,7 @@ void Planner::decide(Track& track, const float* entropy) const {
     for (int32_t i = 0; i < chunk_.num_segments; ++i) {
       const policy::HeadKind kind = track.kinds[static_cast<size_t>(i * chunk_.kv_heads + h)];
       int32_t& count = counts[static_cast<size_t>(h * chunk_.num_segments + i)];
-      count = policy::count_for(options_, kind, chunk_.first_segment + i, count);
+      count = policy::count_for(options_, track.layer, kind, chunk_.first_segment + i, count);
     }
   }
   track.rigid.clear();

@@ -74,6 +74,7 @@ class Planner {
 
  private:
   struct Track {
+    int32_t layer = 0;
     std::optional<policy::EntropyBudget> budget;
     std::optional<policy::EntropyBudget> budget_before;  // the chunk
     LayerTrace trace;
