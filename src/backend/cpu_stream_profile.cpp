@@ -1,7 +1,7 @@
 // What a sparse prefill and a KV compression add to the graph of a chunk.
 #include "backend/cpu_stream.h"
 #include "kernels/cpu/profile.h"
-#include "kernels/reference/profile_reference.h"
+#include "kernels/cpu/window_scores.h"
 
 namespace ei {
 
@@ -51,11 +51,16 @@ void CpuStream::select_blocks(const kernels::SelectBlocksParams& params) {
 }
 
 void CpuStream::window_scores(const kernels::WindowScoreParams& params) {
-  add(
-      [params](Worker worker) {
-        if (worker.index == 0) kernels::reference_window_scores(params);
-      },
-      &times_.other_s);
+  const kernels::WindowVariant& variant = kernels::choose_window(isa_, params.kv);
+  // Large and seldom needed, so it is given back as soon as it has been used.
+  Buffer room;
+  void* memory = grow(room, variant.scratch_bytes(params, device_.threads()));
+  if (memory == nullptr) return;
+  retired_.push_back(std::move(room));
+  WorkQueue& queue = new_queue();
+  add([&variant, params, memory, &queue](Worker worker) { variant.score(params, memory, queue, worker); },
+      &times_.profile_s);
+  add([&variant, params, memory](Worker worker) { variant.merge(params, memory, worker); }, &times_.profile_s);
 }
 
 void CpuStream::host(std::function<void()> job) {
