@@ -103,6 +103,17 @@ Result<std::unique_ptr<Session>> Engine::new_session(const SessionOptions& optio
     for (const model::LayerFacts& facts : config().per_layer) shape.global.push_back(facts.window == 0 ? 1 : 0);
     planner.emplace(backend(), prefill, std::move(shape));
   }
+  std::vector<int32_t> windows;
+  for (const model::LayerFacts& facts : config().per_layer) windows.push_back(facts.window);
+  std::optional<kv::Compressor> compressor;
+  if (kv_options.rule != policy::KvRule::kKeepAll) {
+    kv::CompressorShape shape{.heads = config().heads,
+                              .kv_heads = config().kv_heads,
+                              .head_dim = config().head_dim,
+                              .attention_scale = config().attention_scale,
+                              .windows = windows};
+    EI_ASSIGN_OR_RETURN(compressor, kv::Compressor::create(backend(), kv_options, std::move(shape)));
+  }
   EI_ASSIGN_OR_RETURN(auto stream, backend().new_stream(options.cancel));
   auto state = std::make_unique<Session::State>(
       Session::State{.engine = *this,
@@ -112,7 +123,10 @@ Result<std::unique_ptr<Session>> Engine::new_session(const SessionOptions& optio
                      .store = kv::Store(backend(), store),
                      .context = options.context > 0 ? options.context : config().context,
                      .batch = options.batch > 0 ? options.batch : backend().preferred_chunk(),
-                     .planner = std::move(planner)});
+                     .planner = std::move(planner),
+                     .compressor = std::move(compressor),
+                     .schedule = policy::LatentSchedule(kv_options),
+                     .windows = std::move(windows)});
   return std::unique_ptr<Session>(new Session(std::move(state)));
 }
 

@@ -56,6 +56,7 @@ Result<Session::State::Rows> Session::State::record(std::span<const int32_t> chu
   for (int layer = 0; layer < model.num_layers(); ++layer) {
     const model::LayerFacts& facts = config.per_layer[static_cast<size_t>(layer)];
     model.project_qkv(*stream, layer, act, ropes[static_cast<size_t>(facts.rope)], store.append(layer, tokens));
+    if (compressor) compressor->observer().record(*stream, layer, model.query(act));
     // Behind the last layer's keys and values only the rows whose logits are wanted matter.
     const bool last = layer + 1 == model.num_layers();
     const model::Activations wanted = last ? act.tail(rows.tail) : act;
@@ -88,7 +89,10 @@ Result<Session::State::Rows> Session::State::forward(std::span<const int32_t> ch
   const int32_t first = store.next_position();
   Result<Rows> recorded = record(chunk, wanted, plan);
   const Status ran = stream->synchronize();
-  if (recorded.ok() && ran.ok()) return recorded;
+  if (recorded.ok() && ran.ok()) {
+    if (compressor) compressor->observer().advance(first, static_cast<int64_t>(chunk.size()));
+    return recorded;
+  }
   if (plan) planner->undo_chunk();
   EI_RETURN_IF_ERROR(store.truncate(first));
   return recorded.ok() ? ran.error() : recorded.error();
@@ -164,7 +168,7 @@ Status Session::State::check_room(std::span<const int32_t> tokens, int64_t wante
   const int64_t need =
       added * model.config().kv_bytes_per_token(kv.key_type, kv.value_type) +
       model::activation_bytes(model.config(), std::min(added, batch), std::min(wanted, logits_rows())) +
-      (planner ? planner->bytes_for(held + added) : 0);
+      (planner ? planner->bytes_for(held + added) : 0) + (compressor ? compressor->bytes_for(held + added) : 0);
   const int64_t available = available_memory_bytes();
   if (available >= 0 && need > available) {
     return make_error(

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "engine/session_state.h"
+#include "kv/rewind.h"
 
 namespace ei {
 
@@ -68,7 +69,12 @@ Status Session::evaluate(std::span<const int32_t> tokens, const LogitsFn& on_log
     if (progress) progress({.done = done, .total = total, .elapsed_s = now_s() - start});
   }
   if (sparse) state.planner->end_prompt();
-  return {};
+  if (!state.compressor) return {};
+  state.compression_due = state.schedule.prompt_read(state.compressor->longest(state.store));
+  const double before = state.stats.compress_s;
+  const Status compressed = state.compress_if_due();
+  state.stats.prompt_s += state.stats.compress_s - before;
+  return compressed;
 }
 
 Status Session::decode(int32_t token) {
@@ -85,8 +91,29 @@ Status Session::decode(int32_t token) {
   EI_ASSIGN_OR_RETURN(const State::Rows rows, state.forward({&token, 1}, {.tail = 1, .logits = 1}, /*plan=*/false));
   state.logits.resize(static_cast<size_t>(rows.logits.cols));
   state.stream->read(rows.logits, state.logits.data());
-  ++state.stats.generated_tokens;
-  state.stats.decode_s += now_s() - start;
+  const double fed_s = now_s() - start;
+  SessionStats& stats = state.stats;
+  ++stats.generated_tokens;
+  if (stats.compressions > 0) {
+    ++stats.compressed_tokens;
+    stats.compressed_s += fed_s;
+  }
+  if (state.compressor && state.schedule.token_appended(state.compressor->longest(state.store)))
+    state.compression_due = true;
+  const Status compressed = state.compress_if_due();
+  stats.decode_s += now_s() - start;
+  return compressed;
+}
+
+Status Session::State::compress_if_due() {
+  if (!compression_due) return {};
+  const double start = now_s();
+  const Result<int64_t> dropped = compressor->compress(*stream, store);
+  stats.compress_s += now_s() - start;
+  if (!dropped.ok()) return dropped.error();
+  compression_due = false;
+  if (*dropped > 0) ++stats.compressions;
+  stats.evicted += *dropped;
   return {};
 }
 
@@ -100,7 +127,25 @@ const sparse::Planner* Session::planner() const { return state_->planner ? &*sta
 sparse::Planner* Session::planner() { return state_->planner ? &*state_->planner : nullptr; }
 const Engine& Session::engine() const { return state_->engine; }
 
+int64_t Session::rewind_point(int64_t position) const {
+  return kv::rewind_point(state_->store, state_->windows, static_cast<int32_t>(position));
+}
+
+int64_t Session::most_slots(int64_t prompt, int64_t generated) const {
+  const int64_t all = std::min(prompt + generated, context());
+  return state_->compressor ? std::min(all, state_->compressor->most_slots(prompt, generated)) : all;
+}
+
 Status Session::truncate(int64_t position) {
+  if (position >= 0 && position <= this->position()) {
+    if (const int64_t point = rewind_point(position); point != position) {
+      return make_error(ErrorKind::kUsage,
+                        "cannot rewind to position %lld: a KV compression dropped keys in front of it; rewind to %lld "
+                        "and read on from there",
+                        static_cast<long long>(position), static_cast<long long>(point));
+    }
+    if (state_->compressor) state_->compressor->observer().truncate(static_cast<int32_t>(position));
+  }
   state_->logits.clear();
   if (state_->planner) state_->planner->truncate(position);
   return state_->store.truncate(static_cast<int32_t>(position));

@@ -56,14 +56,20 @@ class Session {
   // only these are multiplied by the output matrix.
   Status evaluate(std::span<const int32_t> tokens, const LogitsFn& on_logits, const ProgressFn& progress = nullptr,
                   const RowFilter& wanted = nullptr);
-  // Feeds one generated token.
+  // Feeds one generated token, and compresses the cache when the schedule says so. kInterrupted with the token fed when
+  // that compression was cancelled: the cache is unchanged then, and the next token tries again.
   Status decode(int32_t token);
 
   std::span<const float> logits() const;  // [vocab] of the last token fed; empty before the first
   int64_t position() const;               // tokens held
   int64_t context() const;
-  // Forgets everything from `position` on (a rewound chat).
+  // Forgets everything from `position` on (a rewound chat). kUsage when a compression has dropped what reading on from
+  // there needs: then rewind_point() says from where the text must be read again.
   Status truncate(int64_t position);
+  // The last position <= `position` that truncate() accepts.
+  int64_t rewind_point(int64_t position) const;
+  // The most slots per kv_head that a prompt and `generated` tokens behind it will take at any time.
+  int64_t most_slots(int64_t prompt, int64_t generated) const;
 
   const kv::Store& store() const;
   kv::Store& store();

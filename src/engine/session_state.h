@@ -9,8 +9,10 @@
 
 #include "engine/engine.h"
 #include "engine/session.h"
+#include "kv/compressor.h"
 #include "model/model.h"
 #include "model/rope.h"
+#include "policy/latent_schedule.h"
 #include "sparse/planner.h"
 
 namespace ei {
@@ -23,7 +25,11 @@ struct Session::State {
   kv::Store store;
   int64_t context = 0;
   int64_t batch = 0;
-  std::optional<sparse::Planner> planner;  // none: every segment reads everything
+  std::optional<sparse::Planner> planner;    // none: every segment reads everything
+  std::optional<kv::Compressor> compressor;  // none: the whole cache stays
+  policy::LatentSchedule schedule;
+  std::vector<int32_t> windows;  // [layers], of the model: sliding windows
+  bool compression_due = false;  // also after an interruption
   SessionStats stats{};
   std::vector<float> logits{};              // [vocab] of the last token fed
   std::vector<model::RopeAngles> angles{};  // one per rope of the model, for the current chunk
@@ -52,6 +58,8 @@ struct Session::State {
   int64_t together(std::span<const int64_t> rows) const;
   // Does the planner decide what this chunk reads? Only where slots are positions.
   bool sparse() const { return planner.has_value() && store.exact(); }
+  // Compresses when it is due; the time and what was dropped go to the statistics.
+  Status compress_if_due();
   Status check_room(std::span<const int32_t> tokens, int64_t wanted) const;
   // Reads the logits of `rows` (rows of `out.normed`, ascending) one by one into `logits` and calls `on_row` for each.
   Status each_row(Rows out, std::span<const int64_t> rows, const std::function<void(int64_t row)>& on_row);

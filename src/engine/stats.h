@@ -19,6 +19,12 @@ struct SessionStats {
   double plan_s = 0;
   double attention_s = 0;
   double matmul_s = 0;
+  // KV compression.
+  int64_t compressions = 0;
+  int64_t evicted = 0;            // slots dropped, over all layers and kv_heads
+  double compress_s = 0;          // of decode_s, or of prompt_s where the end of a prompt compressed
+  int64_t compressed_tokens = 0;  // of generated_tokens: fed when the cache had been compressed
+  double compressed_s = 0;        // of decode_s: theirs, without compress_s
 
   double density() const { return pairs_dense > 0 ? pairs / pairs_dense : 1.0; }
 };

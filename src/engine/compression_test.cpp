@@ -1,0 +1,295 @@
+// KV compression in sessions on the embedded model: when it happens, what it holds to, and what it must not break.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "engine/engine.h"
+#include "engine/session.h"
+
+namespace ei {
+namespace {
+
+const Engine& engine() {
+  static const std::unique_ptr<Engine> loaded = [] {
+    EngineOptions options;
+    options.model_path = EI_SOURCE_DIR "/assets/needle-14m-128k-q8_0.gguf";
+    options.backend_options.threads = 1;  // thousands of tiny steps: two threads would mostly wait for each other
+    auto result = Engine::load(options);
+    return result.ok() ? std::move(result).value() : nullptr;
+  }();
+  return *loaded;
+}
+
+policy::KvOptions latent(int32_t budget, int32_t gap, int32_t repeat) {
+  return {.rule = policy::KvRule::kLatent, .budget = budget, .gap = gap, .window = 32, .repeat = repeat};
+}
+
+std::unique_ptr<Session> new_session(const policy::KvOptions& kv, const CancelToken* cancel = nullptr) {
+  SessionOptions options;
+  options.kv = kv;
+  options.cancel = cancel;
+  auto session = engine().new_session(options);
+  EXPECT_TRUE(session.ok()) << (session.ok() ? "" : session.error().message);
+  return std::move(session).value();
+}
+
+std::vector<int32_t> prompt(int64_t count) {
+  Random random(static_cast<uint64_t>(count));
+  std::vector<int32_t> tokens;
+  for (int64_t i = 0; i < count; ++i) tokens.push_back(static_cast<int32_t>(10 + random.below(3000)));
+  return tokens;
+}
+
+int32_t likeliest(const Session& session) {
+  const auto logits = session.logits();
+  return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+}
+
+void generate(Session& session, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) ASSERT_TRUE(session.decode(likeliest(session)).ok());
+}
+
+int64_t longest(const Session& session) {
+  int64_t length = 0;
+  for (int layer = 0; layer < engine().config().layers; ++layer)
+    for (int h = 0; h < engine().config().kv_heads; ++h) length = std::max(length, session.store().length(layer, h));
+  return length;
+}
+
+std::vector<float> logits_of(const Session& session) { return {session.logits().begin(), session.logits().end()}; }
+
+TEST(Compression, HappensAfterTheGapAndKeepsTheBudget) {
+  const auto session = new_session(latent(256, 16, 64));
+  ASSERT_TRUE(session->prefill(prompt(1000)).ok());
+  generate(*session, 15);
+  EXPECT_EQ(session->stats().compressions, 0);
+  EXPECT_TRUE(session->store().exact());
+  const int64_t before = session->store().bytes();
+  generate(*session, 1);
+  EXPECT_EQ(session->stats().compressions, 1);
+  EXPECT_EQ(longest(*session), 256);
+  EXPECT_FALSE(session->store().exact());
+  EXPECT_LT(session->store().bytes(), before / 2);
+  const int64_t heads = engine().config().layers * engine().config().kv_heads;
+  EXPECT_EQ(session->stats().evicted, heads * (1016 - 256));
+  EXPECT_EQ(session->store().tokens_kept(), heads * 256);
+  EXPECT_GT(session->stats().compress_s, 0);
+  generate(*session, 10);
+  EXPECT_EQ(session->stats().compressed_tokens, 10);
+  EXPECT_GT(session->stats().compressed_s, 0);
+  EXPECT_LT(session->stats().compressed_s, session->stats().decode_s);
+}
+
+TEST(Compression, GapMinusOneCompressesWhenThePromptHasBeenRead) {
+  const auto session = new_session(latent(256, -1, 64));
+  ASSERT_TRUE(session->prefill(prompt(1000)).ok());
+  EXPECT_EQ(session->stats().compressions, 1);
+  EXPECT_EQ(longest(*session), 256);
+  EXPECT_EQ(session->position(), 1000);
+}
+
+TEST(Compression, ALongGenerationStaysInsideBudgetPlusRepeatAtEveryStep) {
+  constexpr int64_t kBudget = 256;
+  constexpr int64_t kRepeat = 64;
+  const auto session = new_session(latent(kBudget, 16, kRepeat));
+  ASSERT_TRUE(session->prefill(prompt(100)).ok());
+  for (int64_t step = 1; step <= 3000; ++step) {
+    ASSERT_TRUE(session->decode(likeliest(*session)).ok());
+    ASSERT_LE(longest(*session), kBudget + kRepeat) << "after " << step << " tokens";
+    ASSERT_EQ(session->position(), 100 + step);
+  }
+  // Over the budget for the first time at 16 + 3 * 64 tokens, then every 64.
+  EXPECT_EQ(session->stats().compressions, (3000 - 16) / kRepeat - 2);
+  EXPECT_EQ(session->stats().generated_tokens, 3000);
+  for (const float logit : session->logits()) ASSERT_TRUE(std::isfinite(logit));
+}
+
+TEST(Compression, NothingHappensWhileTheCacheFitsItsBudget) {
+  const auto session = new_session(latent(256, 16, 64));
+  const auto full = new_session({});
+  const std::vector<int32_t> tokens = prompt(150);
+  for (Session* each : {session.get(), full.get()}) {
+    ASSERT_TRUE(each->prefill(tokens).ok());
+    generate(*each, 106);
+  }
+  EXPECT_EQ(session->position(), 256);
+  EXPECT_EQ(session->stats().compressions, 0);
+  EXPECT_EQ(session->stats().evicted, 0);
+  EXPECT_TRUE(session->store().exact());
+  EXPECT_EQ(logits_of(*session), logits_of(*full));
+}
+
+TEST(Compression, PromptsOfOneTokenAndShorterThanTheWindowWork) {
+  for (const int64_t count : {1, 5, 31}) {
+    const auto session = new_session(latent(40, 4, 8));
+    ASSERT_TRUE(session->prefill(prompt(count)).ok());
+    for (int step = 0; step < 100; ++step) {
+      ASSERT_TRUE(session->decode(likeliest(*session)).ok());
+      ASSERT_LE(longest(*session), 48);
+    }
+    EXPECT_GT(session->stats().compressions, 5);
+  }
+}
+
+TEST(Compression, ABudgetThatHoldsWhatIsAttendedToKeepsTheAnswer) {
+  // The last slots and the sinks carry this model's attention on random text: the likeliest token survives.
+  const auto session = new_session(latent(1024, 16, 256));
+  const auto full = new_session({});
+  const std::vector<int32_t> tokens = prompt(2000);
+  ASSERT_TRUE(session->prefill(tokens).ok());
+  ASSERT_TRUE(full->prefill(tokens).ok());
+  for (int step = 0; step < 16; ++step) {
+    const int32_t token = likeliest(*full);
+    ASSERT_TRUE(session->decode(token).ok());
+    ASSERT_TRUE(full->decode(token).ok());
+  }
+  EXPECT_EQ(logits_of(*session), logits_of(*full));  // the token that triggers it still saw everything
+  ASSERT_EQ(session->stats().compressions, 1);
+  const int32_t token = likeliest(*full);
+  ASSERT_TRUE(session->decode(token).ok());
+  ASSERT_TRUE(full->decode(token).ok());
+  EXPECT_NE(logits_of(*session), logits_of(*full));
+  EXPECT_EQ(likeliest(*session), likeliest(*full));
+}
+
+TEST(Compression, ASecondTurnReadsOverTheSurvivorsAndCompressesAgain) {
+  const auto session = new_session(latent(256, 16, 64));
+  ASSERT_TRUE(session->prefill(prompt(1000)).ok());
+  generate(*session, 20);
+  ASSERT_EQ(session->stats().compressions, 1);
+  ASSERT_TRUE(session->prefill(prompt(700)).ok());
+  EXPECT_EQ(longest(*session), 256 + 4 + 700);
+  EXPECT_FALSE(session->store().exact());
+  generate(*session, 16);
+  EXPECT_EQ(session->stats().compressions, 2);
+  EXPECT_EQ(longest(*session), 256);
+}
+
+TEST(Compression, RewindsIntoTheRecentWindowButNotIntoAGap) {
+  const auto session = new_session(latent(256, 16, 64));
+  const std::vector<int32_t> tokens = prompt(1000);
+  ASSERT_TRUE(session->prefill(tokens).ok());
+  generate(*session, 30);
+  ASSERT_EQ(session->stats().compressions, 1);
+  EXPECT_EQ(session->rewind_point(1030), 1030);
+  EXPECT_EQ(session->rewind_point(1000), 1000);  // inside the last 32 of the compression at 1016
+  const int64_t point = session->rewind_point(700);
+  EXPECT_LT(point, 700);
+  const Status refused = session->truncate(700);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::kUsage);
+  EXPECT_EQ(session->position(), 1030);
+  ASSERT_TRUE(session->truncate(1000).ok());
+  EXPECT_FALSE(session->store().exact());
+  generate(*session, 0);
+  ASSERT_TRUE(session->prefill(std::vector<int32_t>{5, 6, 7}).ok());
+  EXPECT_EQ(session->position(), 1003);
+  // Reading again from the first gap gives what a session gives that never compressed.
+  const int64_t again = session->rewind_point(700);
+  ASSERT_TRUE(session->truncate(again).ok());
+  EXPECT_TRUE(session->store().exact());
+  ASSERT_TRUE(session->truncate(0).ok());
+  ASSERT_TRUE(session->prefill(tokens).ok());
+  const auto fresh = new_session({});
+  ASSERT_TRUE(fresh->prefill(tokens).ok());
+  EXPECT_EQ(logits_of(*session), logits_of(*fresh));
+}
+
+TEST(Compression, ACancelledOneChangesNothingAndIsMadeUpWithTheNextToken) {
+  CancelToken cancel;
+  const auto session = new_session(latent(256, 16, 64), &cancel);
+  const std::vector<int32_t> tokens = prompt(1000);
+  // Cancel from within the progress report of the last chunk: the prompt is read, only the compression is left.
+  const auto at_once = new_session(latent(256, -1, 64), &cancel);
+  const Status stopped = at_once->prefill(tokens, [&](const PrefillProgress& progress) {
+    if (progress.done == progress.total) cancel.cancel();
+  });
+  ASSERT_FALSE(stopped.ok());
+  EXPECT_EQ(stopped.error().kind, ErrorKind::kInterrupted);
+  EXPECT_EQ(at_once->position(), 1000);
+  EXPECT_TRUE(at_once->store().exact());
+  EXPECT_EQ(at_once->stats().compressions, 0);
+  EXPECT_EQ(at_once->decode(5).error().kind, ErrorKind::kInterrupted);
+  EXPECT_EQ(at_once->position(), 1000);
+  cancel.reset();
+  ASSERT_TRUE(at_once->decode(5).ok());
+  EXPECT_EQ(at_once->position(), 1001);
+  EXPECT_EQ(at_once->stats().compressions, 1);
+  EXPECT_EQ(longest(*at_once), 256);
+}
+
+TEST(Compression, ACompressedStoreIsSavedAndLoadedAndGoesOnTheSame) {
+  const std::string path = testing::TempDir() + "compressed_" + std::to_string(getpid()) + ".kv";
+  const auto session = new_session(latent(256, 16, 64));
+  ASSERT_TRUE(session->prefill(prompt(1000)).ok());
+  generate(*session, 20);
+  ASSERT_EQ(session->stats().compressions, 1);
+  ASSERT_TRUE(session->store().save(path, engine().model_hash()).ok());
+  const auto other = new_session(latent(256, 16, 64));
+  auto loaded = kv::Store::load(path, engine().model_hash(), engine().backend());
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+  other->store() = std::move(loaded).value();
+  EXPECT_EQ(other->position(), 1020);
+  EXPECT_FALSE(other->store().exact());
+  for (int step = 0; step < 15; ++step) {
+    ASSERT_TRUE(session->decode(100 + step).ok());
+    ASSERT_TRUE(other->decode(100 + step).ok());
+    ASSERT_EQ(logits_of(*other), logits_of(*session));
+  }
+  ASSERT_TRUE(other->decode(7).ok());  // its own sixteenth token: compresses by the queries it has seen itself
+  EXPECT_EQ(other->stats().compressions, 1);
+  EXPECT_EQ(longest(*other), 256);
+  unlink(path.c_str());
+}
+
+TEST(Compression, ResidentMemoryReallyFalls) {
+  SessionOptions options;
+  options.kv = latent(512, 16, 256);
+  options.key_type = options.value_type = DType::kF32;  // 64 MiB, like 16k tokens in bf16, at a quarter of the time
+  const auto session = std::move(engine().new_session(options)).value();
+  ASSERT_TRUE(session->prefill(prompt(8192)).ok());
+  generate(*session, 15);
+  const int64_t held = session->store().bytes();
+  const int64_t before = current_rss_bytes();
+  generate(*session, 1);
+  ASSERT_EQ(session->stats().compressions, 1);
+  const int64_t freed = held - session->store().bytes();
+  EXPECT_GT(freed, held * 9 / 10);
+  EXPECT_LT(current_rss_bytes(), before - freed * 8 / 10);
+}
+
+TEST(Compression, AllIsDecidedByTheTextNotByHowItWasCut) {
+  const std::vector<int32_t> tokens = prompt(896);
+  std::vector<std::vector<int64_t>> kept;
+  for (const int64_t batch : {896, 128}) {
+    SessionOptions options;
+    options.kv = latent(128, 0, 64);
+    options.batch = batch;
+    const auto session = std::move(engine().new_session(options)).value();
+    ASSERT_TRUE(session->prefill(tokens).ok());
+    ASSERT_EQ(session->stats().compressions, 1);
+    std::vector<int64_t>& all = kept.emplace_back();
+    for (int layer = 0; layer < engine().config().layers; ++layer) {
+      const KvView view = session->store().view(layer);
+      for (const KvHeadView& head : view.heads)
+        for (int64_t slot = 0; slot < head.length; ++slot) all.push_back(head.position(slot));
+    }
+  }
+  EXPECT_EQ(kept[0], kept[1]);
+}
+
+TEST(Compression, MemoryIsAskedForWhatWillBeHeldNotForTheWholeText) {
+  const auto session = new_session(latent(256, 16, 64));
+  EXPECT_EQ(session->most_slots(100, 50), 150);
+  EXPECT_EQ(session->most_slots(100, 20000), 320);
+  EXPECT_EQ(session->most_slots(5000, 20000), 5017);
+  EXPECT_EQ(new_session({})->most_slots(5000, 20000), 25000);
+  EXPECT_EQ(new_session(latent(256, 16, 0))->most_slots(5000, 20000), 25000);
+}
+
+}  // namespace
+}  // namespace ei

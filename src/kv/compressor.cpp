@@ -1,0 +1,120 @@
+#include "kv/compressor.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/check.h"
+
+namespace ei::kv {
+namespace {
+
+int64_t longest_head(const KvView& view) {
+  int64_t length = 0;
+  for (const KvHeadView& head : view.heads) length = std::max(length, head.length);
+  return length;
+}
+
+}  // namespace
+
+Result<Compressor> Compressor::create(const Backend& backend, const policy::KvOptions& options, CompressorShape shape) {
+  ObserverShape observed{.observed = {}, .window = options.window, .width = int64_t{shape.heads} * shape.head_dim};
+  for (const int32_t window : shape.windows) observed.observed.push_back(window == 0 ? 1 : 0);
+  EI_ASSIGN_OR_RETURN(Observer observer, Observer::create(backend, std::move(observed)));
+  return Compressor(backend, options, std::move(shape), std::move(observer));
+}
+
+Compressor::Compressor(const Backend& backend, const policy::KvOptions& options, CompressorShape shape,
+                       Observer observer)
+    : backend_(&backend), options_(options), shape_(std::move(shape)), observer_(std::move(observer)) {}
+
+int64_t Compressor::longest(const Store& store) const {
+  int64_t longest = 0;
+  for (size_t layer = 0; layer < shape_.windows.size(); ++layer)
+    longest = std::max(longest, longest_head(store.view(static_cast<int>(layer))) - shape_.windows[layer]);
+  return longest;
+}
+
+int64_t Compressor::most_slots(int64_t prompt, int64_t generated) const {
+  const int64_t all = prompt + generated;
+  if (options_.repeat == 0) return all;
+  const int64_t window = *std::max_element(shape_.windows.begin(), shape_.windows.end()) + options_.window;
+  const int64_t before = prompt + std::max(options_.gap, 0) + 1;
+  return std::min(all, std::max(before, std::max<int64_t>(options_.budget, window) + options_.repeat));
+}
+
+int64_t Compressor::bytes_for(int64_t slots) const {
+  // Scores on both sides of the backend, and about as much again inside the kernel.
+  return 3 * slots * shape_.heads * static_cast<int64_t>(sizeof(float));
+}
+
+Result<int64_t> Compressor::compress(Stream& stream, Store& store) const {
+  EI_CHECK_EQ(static_cast<int64_t>(shape_.windows.size()), store.config().layers);
+  int64_t slots = 0;
+  for (int layer = 0; layer < store.config().layers; ++layer)
+    if (shape_.windows[static_cast<size_t>(layer)] == 0) slots = std::max(slots, longest_head(store.view(layer)));
+  EI_ASSIGN_OR_RETURN(const Buffer scores,
+                      backend_->allocate(static_cast<size_t>(slots * shape_.heads) * sizeof(float)));
+  std::vector<LayerKeeps> keeps;
+  for (int layer = 0; layer < store.config().layers; ++layer) {
+    EI_ASSIGN_OR_RETURN(LayerKeeps keep, decide(stream, store, layer, scores));
+    keeps.push_back(std::move(keep));
+  }
+  const int64_t before = store.evicted();
+  for (int layer = 0; layer < store.config().layers; ++layer) {
+    for (int h = 0; h < shape_.kv_heads; ++h) {
+      const KeepList& keep = keeps[static_cast<size_t>(layer)][static_cast<size_t>(h)];
+      if (!keep.empty()) EI_RETURN_IF_ERROR(store.compact(layer, h, keep));
+    }
+  }
+  return store.evicted() - before;
+}
+
+Result<Compressor::LayerKeeps> Compressor::decide(Stream& stream, const Store& store, int layer,
+                                                  const Buffer& scores) const {
+  if (shape_.windows[static_cast<size_t>(layer)] > 0) return keep_window(store, layer);
+  const KvView view = store.view(layer);
+  LayerKeeps keeps(view.heads.size());
+  const int64_t stride = longest_head(view);
+  if (stride <= options_.budget || observer_.size() == 0) return keeps;
+  const std::vector<int32_t> positions = observer_.positions();
+  const Matrix queries = observer_.queries(stream, layer);
+  stream.window_scores({.q = queries.data,
+                        .q_stride = queries.stride,
+                        .positions = static_cast<const int32_t*>(
+                            stream.stage(positions.data(), positions.size() * sizeof(positions[0]))),
+                        .window = queries.rows,
+                        .num_heads = shape_.heads,
+                        .scale = shape_.attention_scale,
+                        .kv = view,
+                        .scores = static_cast<float*>(scores.data()),
+                        .score_stride = stride});
+  EI_RETURN_IF_ERROR(stream.synchronize());
+  std::vector<float> host(static_cast<size_t>(stride * shape_.heads));
+  EI_RETURN_IF_ERROR(backend_->copy_out(host.data(), scores.data(), host.size() * sizeof(float)));
+  const int32_t group = shape_.heads / shape_.kv_heads;
+  for (size_t h = 0; h < keeps.size(); ++h) {
+    const int64_t length = view.heads[h].length;
+    if (length <= options_.budget) continue;
+    const policy::GroupScores of_group{.scores = host.data() + static_cast<int64_t>(h) * group * stride,
+                                       .stride = stride,
+                                       .group = group,
+                                       .slots = length - options_.window};
+    keeps[h] = policy::keep_list(options_, of_group, length);
+  }
+  return keeps;
+}
+
+Compressor::LayerKeeps Compressor::keep_window(const Store& store, int layer) const {
+  const int32_t seen_from = store.next_position() + 1 - shape_.windows[static_cast<size_t>(layer)] - options_.window;
+  LayerKeeps keeps;
+  for (const KvHeadView& head : store.view(layer).heads) {
+    const int64_t first = first_slot_at_or_after(head, seen_from);
+    KeepList& keep = keeps.emplace_back();
+    if (first == 0) continue;
+    keep.resize(static_cast<size_t>(head.length - first));
+    std::iota(keep.begin(), keep.end(), static_cast<int32_t>(first));
+  }
+  return keeps;
+}
+
+}  // namespace ei::kv
