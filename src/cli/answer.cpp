@@ -54,8 +54,8 @@ GenerateOptions generate_options(const Settings& settings, const Interrupts& int
 Result<Answer> answer(const CommandContext& context, Session& session, const AnswerRequest& request) {
   const auto prompt_tokens = static_cast<int64_t>(request.prompt.size());
   EI_RETURN_IF_ERROR(check_prompt_fits(session, prompt_tokens));
-  EI_RETURN_IF_ERROR(
-      check_cache_fits(session, context.settings, prompt_tokens + std::max<int64_t>(request.options.max_tokens, 0)));
+  EI_RETURN_IF_ERROR(check_cache_fits(
+      session, context.settings, session.most_slots(prompt_tokens, std::max<int64_t>(request.options.max_tokens, 0))));
   const SessionStats before = session.stats();
   Progress progress(context.console, "reading the prompt");
   GenerateCallbacks callbacks;

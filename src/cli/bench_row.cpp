@@ -52,6 +52,9 @@ Json to_object(const BenchRow& row) {
                  {"attention_ms", row.attention_ms},
                  {"matmul_ms", row.matmul_ms},
                  {"kv_bytes", row.kv_bytes},
+                 {"compressions", row.compressions},
+                 {"evicted", row.evicted},
+                 {"compress_ms", row.compress_ms},
                  {"peak_rss_bytes", row.peak_rss}};
   if (row.peak) {
     object["gflops"] = row.gflops;

@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "cli/bench_row.h"
 #include "cli/command.h"
+#include "cli/kv_options.h"
 #include "cli/method_options.h"
 #include "cli/progress.h"
 #include "cli/setup.h"
@@ -45,7 +46,9 @@ std::string utc_now() {
   return text;
 }
 
-// One test on one session: brings the context to its depth once, then runs and rewinds.
+// One test on one session: brings the context to its depth once, then runs and rewinds. With KV compression a
+// generation test first generates, untimed, the tokens that a compression waits for, and then goes on from repetition
+// to repetition: what is timed is the compressed cache, with the compressions that fall into it.
 class Bench {
  public:
   Bench(const CommandContext& context, const Engine& engine, const BenchCase& test)
@@ -57,13 +60,19 @@ class Bench {
   Result<BenchRow> run() {
     Settings settings = settings_for_method(context_.settings, test_.method);
     settings.batch_size = test_.batch;
-    settings.ctx_size = std::max<int64_t>(test_.depth + test_.tokens(), 1);
+    EI_ASSIGN_OR_RETURN(const policy::KvOptions kv, kv_options(settings));
+    goes_on_ = test_.n_gen > 0 && kv.rule != policy::KvRule::kKeepAll;
+    const int64_t waits = goes_on_ && test_.depth > 0 ? std::max(kv.gap, 0) : 0;
+    const int64_t tokens = goes_on_ ? waits + (settings.repetitions + 1) * test_.n_gen : test_.tokens();
+    settings.ctx_size = std::max<int64_t>(test_.depth + tokens, 1);
     EI_ASSIGN_OR_RETURN(session_, new_session(engine_, settings, context_.interrupts.stop_now()));
-    EI_RETURN_IF_ERROR(check_cache_fits(*session_, settings, settings.ctx_size));
+    EI_RETURN_IF_ERROR(check_cache_fits(*session_, settings, session_->most_slots(test_.depth, tokens)));
     EI_RETURN_IF_ERROR(fill());
+    for (int64_t i = 0; i < waits; ++i)
+      EI_RETURN_IF_ERROR(session_->decode(tokens_[static_cast<size_t>(i) % tokens_.size()]));
     if (!settings.no_warmup) {
       EI_RETURN_IF_ERROR(once(std::min(test_.tokens(), test_.n_prompt > 0 ? kWarmupTokens : 1)));
-      EI_RETURN_IF_ERROR(session_->truncate(test_.depth));
+      EI_RETURN_IF_ERROR(rewind());
     }
     BenchRow row = describe();
     row.method_options = method_options_text(settings);
@@ -73,7 +82,7 @@ class Bench {
       EI_RETURN_IF_ERROR(once(test_.tokens()));
       row.samples_ns.push_back(std::llround((now_s() - start) * 1e9));
       row.kv_bytes = session_->store().bytes();
-      EI_RETURN_IF_ERROR(session_->truncate(test_.depth));
+      EI_RETURN_IF_ERROR(rewind());
     }
     account(before, row);
     return row;
@@ -86,6 +95,13 @@ class Bench {
     return session_->prefill(part(0, test_.depth), [&](const PrefillProgress& state) {
       progress.update(state.done, state.total, state.elapsed_s);
     });
+  }
+
+  Status rewind() {
+    if (goes_on_) return {};
+    if (session_->rewind_point(test_.depth) == test_.depth) return session_->truncate(test_.depth);
+    EI_RETURN_IF_ERROR(session_->truncate(0));
+    return fill();
   }
 
   Status once(int64_t count) {
@@ -138,6 +154,9 @@ class Bench {
     row.profile_ms = ms_per_run(after.profile_s, before.profile_s);
     row.plan_ms = ms_per_run(after.plan_s, before.plan_s);
     row.attention_ms = ms_per_run(after.attention_s, before.attention_s);
+    row.compress_ms = ms_per_run(after.compress_s, before.compress_s);
+    row.compressions = after.compressions;
+    row.evicted = session_->store().evicted();
     row.matmul_ms = ms_per_run(after.matmul_s, before.matmul_s);
     const model::Config& config = engine_.config();
     if (test_.n_prompt > 0) {
@@ -156,6 +175,7 @@ class Bench {
   const Engine& engine_;
   const BenchCase& test_;
   const std::vector<int32_t> tokens_;
+  bool goes_on_ = false;
   std::unique_ptr<Session> session_;
 };
 

@@ -71,7 +71,13 @@ class Conversation {
                         chat_.apply(messages_, session_.engine().tokenizer(), /*add_generation_prompt=*/true));
     if (prompt.empty()) return Error{ErrorKind::kUsage, "the chat template renders nothing"};
     EI_RETURN_IF_ERROR(check_prompt_fits(session_, static_cast<int64_t>(prompt.size())));
-    const int64_t kept = shared_prefix(prompt);
+    const int64_t shared = shared_prefix(prompt);
+    // A compressed cache cannot go back to everywhere; what is in front of the gap is read again.
+    const int64_t kept = session_.rewind_point(shared);
+    if (kept < shared) {
+      context_.console.detail(str_format("the compressed cache ends at token %lld here: reading %lld tokens again",
+                                         static_cast<long long>(kept), static_cast<long long>(shared - kept)));
+    }
     EI_RETURN_IF_ERROR(session_.truncate(kept));
     held_.assign(prompt.begin(), prompt.begin() + kept);
 

@@ -4,6 +4,7 @@
 #include <limits>
 #include <optional>
 
+#include "cli/kv_options.h"
 #include "policy/registry.h"
 
 namespace ei::cli {
@@ -191,6 +192,7 @@ Result<PrefillOptions> prefill_options(const Settings& settings) {
 Settings settings_for_method(const Settings& settings, std::string_view method) {
   Settings own = settings;
   own.method = method;
+  for (const std::string& idle : idle_kv_flags(own)) own.method_options.erase(idle);
   if (reads_sparsely(method)) return own;
   for (const PrefillFlag& flag : prefill_table()) own.method_options.erase(std::string(flag.name.substr(2)));
   return own;
@@ -203,6 +205,8 @@ Status check_method_options(const Settings& settings, const std::vector<std::str
     for (const auto& [name, value] : own.method_options) unused.erase(name);
     const Result<PrefillOptions> options = prefill_options(own);
     if (!options.ok()) return options.error();
+    const Result<policy::KvOptions> kv = kv_options(own);
+    if (!kv.ok()) return kv.error();
   }
   if (unused.empty()) return {};
   std::string names;

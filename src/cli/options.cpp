@@ -5,6 +5,7 @@
 #include <cctype>
 #include <limits>
 
+#include "cli/kv_options.h"
 #include "cli/method_options.h"
 #include "eval/tasks.h"
 #include "policy/registry.h"
@@ -192,8 +193,8 @@ std::string_view Option::name() const {
 const std::vector<Option>& options() {
   static const std::vector<Option> table = [] {
     std::vector<Option> all;
-    for (auto part : {model_options, prefill_flags, prompt_options, generation_options, bench_options, eval_options,
-                      other_options}) {
+    for (auto part : {model_options, prefill_flags, kv_flags, prompt_options, generation_options, bench_options,
+                      eval_options, other_options}) {
       for (Option& option : part()) all.push_back(std::move(option));
     }
     return all;

@@ -20,6 +20,12 @@ SessionStats difference(const SessionStats& after, const SessionStats& before) {
   stats.plan_s -= before.plan_s;
   stats.attention_s -= before.attention_s;
   stats.matmul_s -= before.matmul_s;
+  stats.compressions -= before.compressions;
+  stats.evicted -= before.evicted;
+  stats.compress_s -= before.compress_s;
+  stats.compressed_tokens -= before.compressed_tokens;
+  stats.compressed_s -= before.compressed_s;
+  stats.full_s -= before.full_s;
   return stats;
 }
 
@@ -29,6 +35,10 @@ double ms(double seconds) { return seconds * 1000; }
 
 double RunReport::prompt_per_second() const { return rate(stats.prompt_tokens, stats.prompt_s); }
 double RunReport::predicted_per_second() const { return rate(stats.generated_tokens, stats.decode_s); }
+double RunReport::full_per_second() const {
+  return rate(stats.generated_tokens - stats.compressed_tokens, stats.full_s);
+}
+double RunReport::compressed_per_second() const { return rate(stats.compressed_tokens, stats.compressed_s); }
 
 RunReport make_report(const ReportInput& input) {
   const Engine& engine = input.session.engine();
@@ -52,7 +62,7 @@ RunReport make_report(const ReportInput& input) {
   report.kv_bytes_full = store.bytes_full();
   report.kv_tokens_kept = std::llround(store.average_slots());
   report.kv_tokens_total = input.session.position();
-  report.compressions = store.compactions();
+  report.compressions = input.session.stats().compressions;
   report.evicted = store.evicted();
   report.peak_rss = peak_rss_bytes();
   return report;
@@ -86,7 +96,10 @@ std::string report_json(const RunReport& report) {
                   {"tokens_kept", report.kv_tokens_kept},
                   {"tokens_total", report.kv_tokens_total},
                   {"compressions", report.compressions},
-                  {"evicted", report.evicted}};
+                  {"evicted", report.evicted},
+                  {"compress_ms", ms(stats.compress_s)},
+                  {"full_per_second", report.full_per_second()},
+                  {"compressed_per_second", report.compressed_per_second()}};
   object["memory"] = {{"peak_rss_bytes", report.peak_rss}, {"device_bytes", report.device_bytes}};
   // Generated text is valid UTF-8; a model path may be anything.
   return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
@@ -116,6 +129,11 @@ void print_timings(const Console& console, const RunReport& report) {
                   static_cast<long long>(report.kv_tokens_total),
                   format_bytes(static_cast<double>(report.kv_bytes)).c_str(),
                   format_bytes(static_cast<double>(report.kv_bytes_full)).c_str()));
+  if (report.compressions > 0) {
+    line(str_format("           compressed %lld times in %s, %lld slots dropped; %.1f tokens/s before, %.1f behind",
+                    static_cast<long long>(report.compressions), format_seconds(stats.compress_s).c_str(),
+                    static_cast<long long>(report.evicted), report.full_per_second(), report.compressed_per_second()));
+  }
   line(str_format("memory     peak %s", format_bytes(static_cast<double>(report.peak_rss)).c_str()));
 }
 

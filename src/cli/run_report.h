@@ -30,13 +30,15 @@ struct RunReport {
   int64_t kv_bytes_full = 0;
   int64_t kv_tokens_kept = 0;  // per layer and kv_head, on average
   int64_t kv_tokens_total = 0;
-  int64_t compressions = 0;
-  int64_t evicted = 0;
+  int64_t compressions = 0;  // of the session so far, like `evicted`
+  int64_t evicted = 0;       // slots, over all layers and kv_heads
   int64_t peak_rss = 0;
   int64_t device_bytes = 0;  // memory on a device other than the host
 
   double prompt_per_second() const;
   double predicted_per_second() const;
+  double full_per_second() const;        // generated before the first compression of the session; 0: nothing was
+  double compressed_per_second() const;  // and behind it, the time of compressions left out
 };
 
 struct ReportInput {

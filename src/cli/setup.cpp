@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "base/clock.h"
+#include "cli/kv_options.h"
 #include "cli/method_options.h"
 
 namespace ei::cli {
@@ -74,6 +75,7 @@ Result<std::unique_ptr<Session>> new_session(const Engine& engine, const Setting
   options.value_type = value_type(settings);
   options.method = settings.method;
   EI_ASSIGN_OR_RETURN(options.prefill, prefill_options(settings));
+  EI_ASSIGN_OR_RETURN(options.kv, kv_options(settings));
   options.cancel = &cancel;
   return engine.new_session(options);
 }

@@ -94,10 +94,8 @@ Status Session::decode(int32_t token) {
   const double fed_s = now_s() - start;
   SessionStats& stats = state.stats;
   ++stats.generated_tokens;
-  if (stats.compressions > 0) {
-    ++stats.compressed_tokens;
-    stats.compressed_s += fed_s;
-  }
+  if (stats.compressions > 0) ++stats.compressed_tokens;
+  (stats.compressions > 0 ? stats.compressed_s : stats.full_s) += fed_s;
   if (state.compressor && state.schedule.token_appended(state.compressor->longest(state.store)))
     state.compression_due = true;
   const Status compressed = state.compress_if_due();

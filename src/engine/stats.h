@@ -25,6 +25,7 @@ struct SessionStats {
   double compress_s = 0;          // of decode_s, or of prompt_s where the end of a prompt compressed
   int64_t compressed_tokens = 0;  // of generated_tokens: fed when the cache had been compressed
   double compressed_s = 0;        // of decode_s: theirs, without compress_s
+  double full_s = 0;              // of decode_s: the tokens before, likewise
 
   double density() const { return pairs_dense > 0 ? pairs / pairs_dense : 1.0; }
 };

@@ -1,0 +1,25 @@
+// Options of the KV policy: flags that change single fields of what --method names.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/options.h"
+#include "cli/settings.h"
+#include "policy/kv_recipe.h"
+
+namespace ei::cli {
+
+// Entries of the option table.
+std::vector<Option> kv_flags();
+
+// The KV preset of settings.method with the given options on top. kUsage when an option has no meaning because the
+// whole cache is kept, or when the values do not go together.
+Result<policy::KvOptions> kv_options(const Settings& settings);
+
+// Names of the flags, without dashes, that mean nothing in these settings.
+std::vector<std::string> idle_kv_flags(const Settings& settings);
+
+}  // namespace ei::cli
