@@ -100,6 +100,10 @@ class Text(Checkout):
         self.write("notes.md", "[a](missing.md) [b](https://example.com) [c](src/CMakeLists.txt#x)\n")
         self.assertIn("missing.md", self.problems(text)[0])
 
+    def test_refuses_symbolic_links(self):
+        (self.root / "folder").symlink_to("/nowhere")
+        self.assertIn("folder: a symbolic link to /nowhere", self.problems(text)[0])
+
     def test_wants_a_test_that_iterates_every_list(self):
         self.write("src/plan/plans.h", "// The plans.\n#pragma once\nstd::span<const Plan> plans();  // all\n")
         self.assertIn("no test iterates plans()", self.problems(text)[0])

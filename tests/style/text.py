@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Rules about the text of the checkout: no machine paths, no registry hosts, no left-over markers, files of one idea,
-links that lead somewhere, lists that a test iterates."""
+links that lead somewhere, no symbolic links, lists that a test iterates."""
 
 import re
 import sys
@@ -49,6 +49,11 @@ def check_links(path, root, text):
     return problems
 
 
+def check_symbolic_links(root):
+    """A link in the checkout leads to somebody's folder; checked out over a folder of that name, it replaces it."""
+    return [f"{path.relative_to(root)}: a symbolic link to {path.readlink()}" for path in tree.list_links(root)]
+
+
 def check_lists(root, sources):
     """A list that must be extended is iterated by a test: `std::span<const Entry> entries();` is called by one."""
     tests = "".join(path.read_text() for path in sources if path.name.endswith("_test.cpp"))
@@ -73,6 +78,7 @@ def check(root):
             problems += check_length(name, text)
         if path.suffix == ".md":
             problems += check_links(path, root, text)
+    problems += check_symbolic_links(root)
     problems += check_lists(root, tree.list_sources(root))
     return len(files), problems
 

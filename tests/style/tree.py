@@ -9,16 +9,22 @@ SKIPPED = 77  # ctest's SKIP_RETURN_CODE
 SOURCE_SUFFIXES = (".cpp", ".h", ".cu", ".cuh")
 
 
-def list_files(root=ROOT):
-    """Tracked files and new ones that are not ignored; outside of git, everything but build products."""
+def list_paths(root):
+    """Tracked paths and new ones that are not ignored; outside of git, everything but build products."""
     done = subprocess.run(["git", "-C", root, "ls-files", "-co", "--exclude-standard"], stdout=subprocess.PIPE,
                           stderr=subprocess.DEVNULL, text=True)
     if done.returncode == 0:
-        files = [root / line for line in done.stdout.splitlines()]
-    else:
-        outside = ("build", ".deps", "models", ".git")
-        files = [path for path in root.rglob("*") if path.relative_to(root).parts[0] not in outside]
-    return sorted(path for path in files if path.is_file())
+        return [root / line for line in done.stdout.splitlines()]
+    outside = ("build", ".deps", "models", ".git")
+    return [path for path in root.rglob("*") if path.relative_to(root).parts[0] not in outside]
+
+
+def list_files(root=ROOT):
+    return sorted(path for path in list_paths(root) if not path.is_symlink() and path.is_file())
+
+
+def list_links(root=ROOT):
+    return sorted(path for path in list_paths(root) if path.is_symlink())
 
 
 def list_sources(root=ROOT):
