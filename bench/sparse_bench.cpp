@@ -130,6 +130,56 @@ struct Bench {
   }
 };
 
+// Mid-ranges, their scores and the entropy: what the budgets need.
+void profile(const Bench& bench, int32_t block) {
+  const AttentionShape& shape = bench.shape;
+  const AttentionParams attention = bench.input.params(nullptr);
+  const int64_t blocks = shape.context / block;
+  std::vector<uint16_t> extremes(static_cast<size_t>(2 * blocks * kKvHeads * shape.head_dim));
+  const BlockExtremes keys{extremes.data(), extremes.data() + extremes.size() / 2, DType::kBF16, shape.head_dim,
+                           int64_t{kKvHeads} * shape.head_dim};
+  const double index = best_seconds(bench.pool, bench.settings.min_seconds, [&] {
+    bench.pool.run([&](Worker worker) {
+      block_extremes({.kv = attention.kv, .block = block, .first_block = 0, .num_blocks = blocks, .out = keys}, worker);
+    });
+  });
+  std::vector<float> middle(static_cast<size_t>(bench.input.width()));
+  const double midrange = best_seconds(bench.pool, bench.settings.min_seconds, [&] {
+    bench.pool.run([&](Worker worker) {
+      query_midrange({.q = attention.q,
+                      .q_stride = attention.q_stride,
+                      .tokens = shape.tokens,
+                      .segment = kSegment,
+                      .num_heads = attention.num_heads,
+                      .head_dim = shape.head_dim,
+                      .out = middle.data()},
+                     worker);
+    });
+  });
+  const BlockRows rows{{kSegment, block}, kKvHeads, attention.first_position / kSegment, 1, blocks};
+  std::vector<float> scores(static_cast<size_t>(kKvHeads * blocks));
+  const double score = best_seconds(bench.pool, bench.settings.min_seconds, [&] {
+    WorkQueue queue;
+    bench.pool.run([&](Worker) {
+      block_scores({.rows = rows,
+                    .queries = middle.data(),
+                    .num_heads = attention.num_heads,
+                    .head_dim = shape.head_dim,
+                    .keys = keys,
+                    .scores = scores.data()},
+                   queue);
+    });
+  });
+  float entropies[kKvHeads];
+  const double entropy = best_seconds(bench.pool, bench.settings.min_seconds, [&] {
+    WorkQueue queue;
+    bench.pool.run(
+        [&](Worker) { block_entropy({.rows = rows, .scores = scores.data(), .entropy = entropies}, queue); });
+  });
+  std::printf("profile   block=%-3d extremes_of_all_keys_ms=%.2f midrange_ms=%.2f scores_ms=%.2f entropy_ms=%.2f\n",
+              block, index * 1e3, midrange * 1e3, score * 1e3, entropy * 1e3);
+}
+
 int run(const Settings& settings) {
   for (const int threads : settings.threads) {
     for (const int32_t dim : settings.dims) {
@@ -151,6 +201,7 @@ int run(const Settings& settings) {
           const double pairs = own + static_cast<double>(kSegment) * settings.budget;
           std::printf("sparse    block=%-3d budget=%d ms=%.2f rate_of_dense=%.2f\n", block, settings.budget,
                       seconds * 1e3, pairs / seconds / ((own + far) / dense));
+          profile(bench, block);
           bench.peaks(block);
         }
         std::fflush(stdout);

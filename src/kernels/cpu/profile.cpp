@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/top_indices.h"
 #include "kernels/cpu/wide.h"
+#include "kernels/rowwise.h"
 
 namespace ei::kernels {
 namespace {
@@ -54,18 +55,13 @@ void block_extremes(const BlockExtremesParams& params, Worker worker) {
     for (int64_t block = params.first_block + share.begin; block < params.first_block + share.end; ++block) {
       for (int64_t slot = block * params.block; slot < (block + 1) * params.block; ++slot) {
         load_row(key_row(kv, kv.heads[h], slot), kv.key_type, kv.head_dim, row.data());
-        const bool first = slot == block * params.block;
-        for (size_t d = 0; d < dim; ++d) {
-          max[d] = first || row[d] > max[d] ? row[d] : max[d];
-          min[d] = first || row[d] < min[d] ? row[d] : min[d];
-        }
+        keep_extremes(row.data(), kv.head_dim, slot == block * params.block, max.data(), min.data());
       }
       const BlockExtremes& out = params.out;
       const int64_t at = static_cast<int64_t>(h) * out.head_stride + block * out.block_stride;
-      for (size_t d = 0; d < dim; ++d) {
-        store_element(out.max_keys, out.type, at + static_cast<int64_t>(d), max[d]);
-        store_element(out.min_keys, out.type, at + static_cast<int64_t>(d), min[d]);
-      }
+      const auto bytes = static_cast<size_t>(at) * dtype_bytes(out.type);
+      convert_row(max.data(), static_cast<std::byte*>(out.max_keys) + bytes, out.type, kv.head_dim);
+      convert_row(min.data(), static_cast<std::byte*>(out.min_keys) + bytes, out.type, kv.head_dim);
     }
   }
 }
@@ -81,11 +77,7 @@ void query_midrange(const QueryMidrangeParams& params, Worker worker) {
     const int64_t end = std::min(begin + rows, params.tokens);
     for (int64_t token = begin; token < end; ++token) {
       const float* q = params.q + token * params.q_stride + share.begin * 8;
-      for (int64_t i = 0; i < columns; ++i) {
-        out[i] = token == begin || q[i] > out[i] ? q[i] : out[i];
-        min[static_cast<size_t>(i)] =
-            token == begin || q[i] < min[static_cast<size_t>(i)] ? q[i] : min[static_cast<size_t>(i)];
-      }
+      keep_extremes(q, columns, token == begin, out, min.data());
     }
     for (int64_t i = 0; i < columns; ++i) out[i] = (out[i] + min[static_cast<size_t>(i)]) / 2;
   }

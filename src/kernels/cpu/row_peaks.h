@@ -320,15 +320,16 @@ class RowPeaks {
   static void measure(const PeakLayout& layout, const PeakTiles& tile, const float* peaks, float* shares) {
     const BlockRows& rows = layout.params.rows;
     const int64_t far = layout.visible - rows.grid.blocks_per_segment();
-    double first = 0;
-    double beyond = 0;
-    for (int row = 0; row < kTileRows; ++row) {
-      first += static_cast<double>(std::exp2(peaks[row] - tile.max[row]));
-      for (int64_t j = 1; j < far; ++j)
-        beyond += static_cast<double>(std::exp2(peaks[j * kTileRows + row] - tile.max[row]));
+    float first = 0;
+    Four beyond = {};
+    for (int row = 0; row < kTileRows; row += 4) {
+      const Four z = load(tile.max + row);
+      const Four on_first = exp2_low(load(peaks + row) - z);
+      first += (on_first[0] + on_first[1]) + (on_first[2] + on_first[3]);
+      for (int64_t j = 1; j < far; ++j) beyond += exp2_low(load(peaks + j * kTileRows + row) - z);
     }
-    shares[0] = static_cast<float>(first / kTileRows);
-    shares[1] = static_cast<float>(beyond / kTileRows);
+    shares[0] = first / kTileRows;
+    shares[1] = ((beyond[0] + beyond[1]) + (beyond[2] + beyond[3])) / kTileRows;
   }
 };
 

@@ -1,5 +1,5 @@
-// Eight floats at a time, in the compiler's portable vectors: for loops that are worth vectorising but not an ISA file
-// of their own. Sums have a fixed order on every machine.
+// Floats in the compiler's portable vectors: for loops that are worth vectorising but not an ISA file of their own.
+// Sums have a fixed order on every machine.
 #pragma once
 
 #include <cstdint>
@@ -10,21 +10,44 @@
 namespace ei::kernels {
 namespace {
 
-typedef float Wide __attribute__((vector_size(32), aligned(4)));
-
-inline float horizontal_sum(const Wide& v) { return ((v[0] + v[4]) + (v[1] + v[5])) + ((v[2] + v[6]) + (v[3] + v[7])); }
+// Sixteen bytes: what every CPU of both architectures has in one register.
+typedef float Lanes __attribute__((vector_size(16), aligned(4)));
 
 // dim is a multiple of 8.
 inline float dot(const float* a, const float* b, int64_t dim) {
-  Wide sum = {};
+  Lanes even = {};
+  Lanes odd = {};
   for (int64_t d = 0; d < dim; d += 8) {
-    Wide x;
-    Wide y;
-    std::memcpy(&x, a + d, sizeof x);
-    std::memcpy(&y, b + d, sizeof y);
-    sum += x * y;
+    Lanes x[2];
+    Lanes y[2];
+    std::memcpy(x, a + d, sizeof x);
+    std::memcpy(y, b + d, sizeof y);
+    even += x[0] * y[0];
+    odd += x[1] * y[1];
   }
-  return horizontal_sum(sum);
+  const Lanes sum = even + odd;
+  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+// max and min of `count` (a multiple of 4) elements so far; the first row begins them.
+inline void keep_extremes(const float* row, int64_t count, bool first, float* max, float* min) {
+  if (first) {
+    std::memcpy(max, row, static_cast<size_t>(count) * sizeof(float));
+    std::memcpy(min, row, static_cast<size_t>(count) * sizeof(float));
+    return;
+  }
+  for (int64_t i = 0; i < count; i += 4) {
+    Lanes x;
+    Lanes high;
+    Lanes low;
+    std::memcpy(&x, row + i, sizeof x);
+    std::memcpy(&high, max + i, sizeof high);
+    std::memcpy(&low, min + i, sizeof low);
+    high = x > high ? x : high;
+    low = x < low ? x : low;
+    std::memcpy(max + i, &high, sizeof high);
+    std::memcpy(min + i, &low, sizeof low);
+  }
 }
 
 inline void load_row(const void* from, DType type, int64_t count, float* to) {
