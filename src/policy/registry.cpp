@@ -7,7 +7,7 @@ constexpr Method kMethods[] = {
     {.name = "full", .summary = "dense attention, the whole cache kept", .prefill = {}, .kv = {}},
     {.name = "entropyinfer",
      .summary = "entropy-guided sparse prefill, each kv_head with its own budget; repeated latent KV compression",
-     .prefill = {.rule = PrefillRule::kEntropy, .select = BlockRank::kHabit},
+     .prefill = {.rule = PrefillRule::kEntropy, .base_budget = 1024, .early_share = 4, .select = BlockRank::kHabit},
      .kv = {.rule = KvRule::kLatent}},
     {.name = "entropyinfer-released",
      .summary = "EntropyInfer as its authors released it: one budget per layer, blocks by probability, one compression",
