@@ -171,6 +171,8 @@ class Backend {
 
   // A matrix for matmul: the rows of all parts stacked (for example Q, K and V). Parts share `cols`.
   virtual Result<std::unique_ptr<Weight>> load_matrix(std::span<const HostTensor> parts, MatrixUse use) const = 0;
+  // Memory that load_matrix would take for second forms of these matrices (packed copies), were they loaded now.
+  virtual int64_t packed_bytes(std::span<const HostTensor> matrices) const = 0;
   // A table for embed().
   virtual Result<std::unique_ptr<Weight>> load_table(const HostTensor& table) const = 0;
   // A vector (norm gains, biases), stacked from its parts, kept in f32.

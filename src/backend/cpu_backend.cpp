@@ -41,10 +41,12 @@ class CpuBackend : public Backend {
     std::string dense = "ggml";
     if (dense_ != nullptr) {
       const std::lock_guard<std::mutex> lock(mutex_);
-      dense = str_format(
-          "%s in bf16 for prompts (%lld MiB packed, %lld MiB of weights unpacked per chunk), ggml for generation",
-          dense_->describe().c_str(), static_cast<long long>(packed_bytes_ >> 20),
-          static_cast<long long>(unpacked_bytes_ >> 20));
+      dense = dense_->describe() + " in bf16 for prompts";
+      if (packed_bytes_ + unpacked_bytes_ > 0) {
+        dense += str_format(" (%lld MiB packed, %lld MiB of weights unpacked per chunk)",
+                            static_cast<long long>(packed_bytes_ >> 20), static_cast<long long>(unpacked_bytes_ >> 20));
+      }
+      dense += ", ggml for generation";
     }
     return str_format("cpu: %d threads, attention %s, dense maths %s", device_->threads(), attention.c_str(),
                       dense.c_str());
@@ -71,7 +73,7 @@ class CpuBackend : public Backend {
 
   Result<std::unique_ptr<Weight>> load_matrix(std::span<const HostTensor> parts, MatrixUse use) const override {
     EI_ASSIGN_OR_RETURN(std::unique_ptr<CpuWeight> weight, load_cpu_matrix(*device_, parts));
-    if (dense_ != nullptr && use == MatrixUse::kEveryToken && takes_bf16(parts)) {
+    if (use == MatrixUse::kEveryToken && takes_bf16(parts)) {
       const std::lock_guard<std::mutex> lock(mutex_);
       const int64_t before = packed_left_;
       EI_RETURN_IF_ERROR(prepare_dense(*dense_, parts, packed_left_, *weight));
@@ -79,6 +81,16 @@ class CpuBackend : public Backend {
       if (weight->unpack) unpacked_bytes_ += 2 * weight->rows * weight->cols;
     }
     return std::unique_ptr<Weight>(std::move(weight));
+  }
+  int64_t packed_bytes(std::span<const HostTensor> matrices) const override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    int64_t total = 0;
+    for (const HostTensor& matrix : matrices) {
+      if (!takes_bf16({&matrix, 1})) continue;
+      const auto bytes = static_cast<int64_t>(dense_->packed_bytes(matrix.rows, matrix.cols));
+      if (total + bytes <= packed_left_) total += bytes;
+    }
+    return total;
   }
   Result<std::unique_ptr<Weight>> load_table(const HostTensor& table) const override {
     EI_ASSIGN_OR_RETURN(std::unique_ptr<Weight> weight, load_cpu_table(table));
@@ -96,6 +108,7 @@ class CpuBackend : public Backend {
  private:
   // Whoever keeps weights in f32 wants more than bf16's eight bits; only a forced choice rounds them.
   bool takes_bf16(std::span<const HostTensor> parts) const {
+    if (dense_ == nullptr) return false;
     return !options_.dense.empty() ||
            std::none_of(parts.begin(), parts.end(), [](const HostTensor& part) { return part.type == GGML_TYPE_F32; });
   }

@@ -36,6 +36,7 @@ Result<Facts> collect(const Settings& settings) {
   facts.value_type = value_type(settings).value_or(facts.backend->default_kv_type());
   facts.need =
       memory_need(facts.config, facts.file, facts.tokens, facts.key_type, facts.value_type, settings.batch_size);
+  facts.need.packed = packed_need(facts.file, *facts.backend);
   for (const gguf::Tensor& tensor : facts.file.tensors()) {
     facts.parameters += tensor.rows() * tensor.cols();
     facts.bytes_by_type[std::string(tensor.type->name)] += tensor.bytes;
@@ -101,11 +102,9 @@ std::string to_json(const Facts& facts) {
                   {"type_v", dtype_name(facts.value_type)},
                   {"bytes_per_token", config.kv_bytes_per_token(facts.key_type, facts.value_type)},
                   {"bytes", facts.need.kv}};
-  object["memory"] = {{"weights_bytes", facts.need.weights},
-                      {"kv_bytes", facts.need.kv},
-                      {"scratch_bytes", facts.need.scratch},
-                      {"total_bytes", facts.need.total()},
-                      {"available_bytes", available_memory_bytes()}};
+  object["memory"] = {{"weights_bytes", facts.need.weights}, {"packed_bytes", facts.need.packed},
+                      {"kv_bytes", facts.need.kv},           {"scratch_bytes", facts.need.scratch},
+                      {"total_bytes", facts.need.total()},   {"available_bytes", available_memory_bytes()}};
   object["backend"] = {{"name", facts.backend->name()}, {"describe", facts.backend->describe()}};
   object["machine"] = cpu_name();
   object["version"] = version();
@@ -163,10 +162,10 @@ std::string to_text(const Facts& facts) {
       str_format("%s for %lld tokens (%s keys, %s values, %s a token)", size(facts.need.kv).c_str(),
                  static_cast<long long>(facts.tokens), dtype_name(facts.key_type), dtype_name(facts.value_type),
                  size(config.kv_bytes_per_token(facts.key_type, facts.value_type)).c_str()));
-  row("memory",
-      str_format("%s needed: weights %s, KV cache %s, scratch %s; %s available", size(facts.need.total()).c_str(),
-                 size(facts.need.weights).c_str(), size(facts.need.kv).c_str(), size(facts.need.scratch).c_str(),
-                 size(available_memory_bytes()).c_str()));
+  row("memory", str_format("%s needed: weights %s, packed copies %s, KV cache %s, scratch %s; %s available",
+                           size(facts.need.total()).c_str(), size(facts.need.weights).c_str(),
+                           size(facts.need.packed).c_str(), size(facts.need.kv).c_str(),
+                           size(facts.need.scratch).c_str(), size(available_memory_bytes()).c_str()));
   row("backend", facts.backend->describe());
   row("machine", cpu_name());
   return text;

@@ -140,4 +140,13 @@ MemoryNeed memory_need(const model::Config& config, const gguf::File& file, int6
   return need;
 }
 
+int64_t packed_need(const gguf::File& file, const Backend& backend) {
+  std::vector<HostTensor> matrices;
+  for (const gguf::Tensor& tensor : file.tensors()) {
+    if (tensor.rows() == 1 || !tensor.name.starts_with("blk.")) continue;
+    matrices.push_back({tensor.name, tensor.type->id, tensor.rows(), tensor.cols(), tensor.data});
+  }
+  return backend.packed_bytes(matrices);
+}
+
 }  // namespace ei

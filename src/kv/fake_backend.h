@@ -63,6 +63,7 @@ class FakeBackend final : public Backend {
   Result<std::unique_ptr<Weight>> load_matrix(std::span<const HostTensor>, MatrixUse) const override {
     return no_maths();
   }
+  int64_t packed_bytes(std::span<const HostTensor>) const override { return 0; }
   Result<std::unique_ptr<Weight>> load_table(const HostTensor&) const override { return no_maths(); }
   Result<std::unique_ptr<Weight>> load_vector(std::span<const HostTensor>) const override { return no_maths(); }
   Result<std::unique_ptr<Stream>> new_stream(const CancelToken*) const override { return no_maths(); }

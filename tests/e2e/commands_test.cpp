@@ -216,6 +216,20 @@ TEST(Info, SaysWhatAContextCosts) {
   EXPECT_EQ(text.err, "");
 }
 
+TEST(Info, CountsPackedCopiesOnlyWhereDenseMathsMakesThem) {
+  const auto memory = [](const char* dense) {
+    return parse(run(Invocation{.arguments = {"info", "--json"}, .variables = {{"EI_DENSE", dense}}}).out)["memory"];
+  };
+  EXPECT_EQ(memory("ggml")["packed_bytes"], 0);
+  const Outcome ours = run(Invocation{.arguments = {"info", "--json"}, .variables = {{"EI_DENSE", "bf16"}}});
+  if (ours.code != 0) {
+    EXPECT_EQ(ours.code, 2) << ours.err;
+    GTEST_SKIP() << ours.err;
+  }
+  // 8 layers x (QKV + output + gate, up and down) x 2 bytes
+  EXPECT_EQ(parse(ours.out)["memory"]["packed_bytes"], 8 * 384 * (640 + 384 + 3 * 1024) * 2);
+}
+
 TEST(Tokenize, PrintsIdsPiecesAndJson) {
   const json object = parse(run({"tokenize", "-p", "hello there", "--json"}).out);
   EXPECT_EQ(object["count"], object["tokens"].size());
