@@ -97,7 +97,8 @@ TEST(MethodOptions, ThatDoNotGoTogetherAreNamed) {
   EXPECT_NE(sparse_error({"--sparse-mode", "released"}).find("midrange only"), std::string::npos);
   EXPECT_EQ(sparse_error({"--segment", "0"}).find("--segment: '0' is out of range"), 0u);
   EXPECT_EQ(sparse_error({"--max-factor", "0.5"}).find("--max-factor: '0.5' is out of range"), 0u);
-  EXPECT_EQ(sparse_error({"--select", "best"}), "--select: 'best' is none of midrange, peak, habit, oracle-sum, oracle-max");
+  EXPECT_EQ(sparse_error({"--select", "best"}),
+            "--select: 'best' is none of midrange, peak, habit, oracle-sum, oracle-max");
   EXPECT_EQ(sparse_error({"--last-dense", "maybe"}), "--last-dense: 'maybe' is neither on nor off");
 }
 

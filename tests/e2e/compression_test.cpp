@@ -1,0 +1,76 @@
+// KV compression as users meet it: what run, chat and bench do and say.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/result.h"
+#include "process.h"
+
+namespace ei::e2e {
+namespace {
+
+using nlohmann::json;
+
+json parse(const std::string& text) {
+  json value = json::parse(text, nullptr, false);
+  EXPECT_FALSE(value.is_discarded()) << text;
+  return value;
+}
+
+TEST(Compression, IsReportedByRun) {
+  std::string prompt = "The pass key is 48213. Remember it.";
+  for (int i = 0; i < 40; ++i) prompt += str_format(" Boat number %d went down the river to the mill.", i);
+  const Outcome outcome =
+      run(Invocation{.arguments = {"run", "-f", "-", "-n", "40", "--ignore-eos", "--temp", "0", "--json", "--kv-policy",
+                                   "latent", "--kv-budget", "128", "--kv-gap", "4", "--kv-repeat", "16"},
+                     .input = prompt + "\n\nWhat is the pass key?"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const json kv = parse(outcome.out)["kv"];
+  EXPECT_EQ(kv["compressions"], 3);  // after 4, 20 and 36 of the 39 tokens fed
+  EXPECT_GT(kv["evicted"], 0);
+  EXPECT_LE(kv["tokens_kept"], 128 + 16);
+  EXPECT_LT(kv["bytes"], kv["bytes_full"]);
+  for (const char* name : {"compress_ms", "full_per_second", "compressed_per_second"}) EXPECT_GT(kv[name], 0.0) << name;
+  EXPECT_NE(outcome.err.find("compressed 3 times"), std::string::npos) << outcome.err;
+}
+
+TEST(Compression, ChatReadsAgainWhatTheCacheCannotBeRewoundTo) {
+  std::string message = "The pass key is 48213. Remember it.";
+  for (int i = 0; i < 20; ++i) message += str_format(" Boat number %d went down the river to the mill.", i);
+  message += " What is the pass key?\n";
+  const Outcome outcome = run(Invocation{.arguments = {"chat", "--json", "--temp", "0", "-n", "4", "--kv-policy",
+                                                       "latent", "--kv-budget", "64", "--kv-gap", "-1"},
+                                         .input = message + message + "/clear\n" + message});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  std::vector<json> turns;
+  size_t begin = 0;
+  for (size_t end; (end = outcome.out.find('\n', begin)) != std::string::npos; begin = end + 1)
+    turns.push_back(parse(outcome.out.substr(begin, end - begin)));
+  ASSERT_EQ(turns.size(), 3u) << outcome.out;
+  for (const json& turn : turns) EXPECT_LE(turn["kv"]["tokens_kept"], 64 + 4);
+  // The second turn goes on over the survivors. The third is the first again: its tokens are in the cache, but with
+  // gaps.
+  EXPECT_GT(turns[1]["tokens"]["cached"], 64);
+  EXPECT_LE(turns[2]["tokens"]["cached"], 64);
+  EXPECT_EQ(turns[2]["text"], turns[0]["text"]);
+}
+
+TEST(Compression, BenchTimesTheCompressedCache) {
+  const Outcome outcome = run({"bench", "-p", "0", "-n", "4", "-d", "200", "-r", "2", "-o", "jsonl", "--method",
+                               "entropyinfer", "--kv-budget", "64", "--kv-gap", "8"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const json row = parse(outcome.out);
+  EXPECT_EQ(row["compressions"], 1);
+  EXPECT_GT(row["evicted"], 0);
+  EXPECT_EQ(row["compress_ms"], 0.0);
+  const json full = parse(run({"bench", "-p", "0", "-n", "4", "-d", "200", "-r", "1", "-o", "jsonl"}).out);
+  EXPECT_EQ(full["compressions"], 0);
+  EXPECT_LT(row["kv_bytes"], full["kv_bytes"]);
+  // A prompt at a depth that was compressed away is read again from the start each time.
+  const Outcome prompts = run({"bench", "-p", "64", "-n", "0", "-d", "200", "-r", "2", "-o", "jsonl", "--kv-policy",
+                               "latent", "--kv-budget", "64", "--kv-gap", "-1"});
+  EXPECT_EQ(prompts.code, 0) << prompts.err;
+}
+
+}  // namespace
+}  // namespace ei::e2e
