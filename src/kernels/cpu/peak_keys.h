@@ -85,7 +85,8 @@ class PeakKeys {
     int8_t small[kPanelKeys * 2 * kMostDim];
     scale = quantise(rows, int64_t{kPanelKeys} * dim, small);
     for (int key = 0; key < kPanelKeys; ++key)
-      for (int d = 0; d < dim; d += 8) std::memcpy(to + Isa::key_index(key, d), small + key * dim + d, 8);
+      for (int d = 0; d < dim; d += Isa::kRun)
+        std::memcpy(to + Isa::key_index(key, d, dim), small + key * dim + d, Isa::kRun);
   }
 };
 

@@ -24,6 +24,7 @@ void row_scores_plain(const RowScoreParams& params, WorkQueue& queue);
 // 64-byte aligned.
 struct PeakVariant {
   std::string_view name;
+  std::string_view attention;  // the attention variant of about the same instructions
   bool (*usable)();
   size_t (*scratch_bytes)(const PeakScoreParams& params, int workers);
   void (*pack_keys)(const PackKeysParams& params, Worker worker);
@@ -34,6 +35,8 @@ struct PeakVariant {
 };
 // Fastest first; the last is always usable.
 const std::vector<const PeakVariant*>& peak_variants();
+// The fastest usable variant. `isa` (from EI_CPU_ISA, may be empty) names an attention variant and caps the choice as
+// in kernels/attention.h.
 const PeakVariant& choose_peak(std::string_view isa);
 
 }  // namespace ei::kernels

@@ -3,12 +3,18 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <numeric>
 #include <thread>
 #include <vector>
 
+#include "kernels/cpu/bytes_emulated.h"
+#include "kernels/cpu/row_peaks_lanes.h"
+#include "kernels/cpu/row_peaks_tiles.h"
+#include "kernels/cpu/tiles_emulated.h"
 #include "kernels/random_kv.h"
 #include "kernels/reference/profile_reference.h"
 
@@ -187,6 +193,17 @@ TEST_P(ProfileTwins, PlainRowScoresAreTheReferences) {
   }
 }
 
+// Those of this CPU, and the x86 ones with their instructions replaced by loops.
+std::vector<const PeakVariant*> tested_variants() {
+  static constexpr auto kAlways = [] { return true; };
+  static constexpr PeakVariant kLanes = make_peak_variant<LanesPeaks<BytesEmulated>>("emulated avx512", "", kAlways);
+  static constexpr PeakVariant kTiles = make_peak_variant<TilesPeaks<TilesEmulated>>("emulated amx", "", kAlways);
+  std::vector<const PeakVariant*> tested = {&kLanes, &kTiles};
+  std::copy_if(peak_variants().begin(), peak_variants().end(), std::back_inserter(tested),
+               [](const PeakVariant* variant) { return variant->usable(); });
+  return tested;
+}
+
 // All steps of a peak score on some workers, over panels of its own.
 class PeakRun {
  public:
@@ -255,8 +272,7 @@ TEST_P(ProfileTwins, EveryPeakVariantStaysNearTheReference) {
       Floats expected(row_floats(), -5);
       Floats expected_probes(static_cast<size_t>(2 * shape_.kv_heads));
       reference_peak_scores(peak_params(segment, care, expected, expected_probes));
-      for (const PeakVariant* variant : peak_variants()) {
-        if (!variant->usable()) continue;
+      for (const PeakVariant* variant : tested_variants()) {
         Floats one(row_floats(), -5);
         Floats three(row_floats(), -5);
         Floats probes(expected_probes.size());
@@ -284,8 +300,8 @@ TEST_P(ProfileTwins, AsksTheRowsThatWantMost) {
   PeakScoreParams params = peak_params(segment, care, scores, probes);
   params.wanting = wanting.data();
   reference_peak_scores(params);
-  for (const PeakVariant* variant : peak_variants()) {
-    if (!variant->usable() || count < 2) continue;
+  for (const PeakVariant* variant : tested_variants()) {
+    if (count < 2) continue;
     Floats fast(wanting.size());
     params.wanting = fast.data();
     PeakRun(*variant, params, 2);
@@ -301,14 +317,13 @@ TEST_P(ProfileTwins, LocalHeadsReadTheFirstBlockAndTheLatest) {
   Floats scores(row_floats(), -5);
   Floats probes;
   reference_peak_scores(peak_params(segment, care, expected, probes));
-  for (const PeakVariant* variant : peak_variants()) {
-    if (!variant->usable()) continue;
+  for (const PeakVariant* variant : tested_variants()) {
     PeakRun(*variant, peak_params(segment, care, scores, probes), 2);
     EXPECT_EQ(scores, expected);
   }
   const float* row = expected.data() + rows_.offset(0, segment);
   for (int64_t j = 2; j < rows_.visible(segment); ++j) EXPECT_GT(row[j], row[j - 1]);
-  EXPECT_EQ(row[0], 0);
+  EXPECT_EQ(row[0], 0.0f);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -347,8 +362,7 @@ TEST(RowPeaks, LoseNothingWhereEightBitsAreEnough) {
   params.keys.super_blocks = 8;
   reference_peak_scores(params);
   params.scores = scores.data();
-  for (const PeakVariant* variant : peak_variants()) {
-    if (!variant->usable()) continue;
+  for (const PeakVariant* variant : tested_variants()) {
     PeakRun(*variant, params, 1);
     for (size_t j = 0; j < scores.size(); ++j) EXPECT_NEAR(scores[j], expected[j], 3e-4f) << variant->name << " " << j;
   }

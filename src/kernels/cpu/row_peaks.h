@@ -7,9 +7,12 @@
 //
 // An ISA is a struct of static members, in an unnamed namespace as in flash.h:
 //   static constexpr int kRows;                                         // of one product, divides kTileRows
-//   static int64_t key_index(int key, int d);                           // element of a panel [8 keys, dim]
-//   static int64_t query_index(int row, int d);                         // element of [kRows, dim]; both keep runs of
-//                                                                       // 8 consecutive d together
+//   static constexpr int kRun;                                          // 2, 4 or 8: so many consecutive d lie
+//                                                                       // together in both layouts
+//   static int64_t key_index(int key, int d, int dim);                  // element of a panel [8 keys, dim]
+//   static int64_t query_index(int row, int d);                         // element of [kRows, dim]
+//   struct Session { explicit Session(int dim); };                      // lives around the products of one dim in a
+//                                                                       // thread, one at a time
 //   static void products(const int8_t* q, const int8_t* panel, int dim, float* out);  // out: [8 keys, kRows]
 //   static void peaks(const int8_t* q, const int8_t* panel, int dim, float* out);     // out: [kRows], best of 8
 #pragma once
@@ -116,7 +119,8 @@ class RowPeaks {
     int8_t small[2 * kMostDim];
     scale = quantise(values, dim, small);
     int8_t* block = tile + row / Isa::kRows * Isa::kRows * dim;
-    for (int d = 0; d < dim; d += 8) std::memcpy(block + Isa::query_index(row % Isa::kRows, d), small + d, 8);
+    for (int d = 0; d < dim; d += Isa::kRun)
+      std::memcpy(block + Isa::query_index(row % Isa::kRows, d), small + d, Isa::kRun);
   }
 
   // One query per row: the heads of the group by their weights [kTileRows, group], to logits of base 2.
@@ -194,6 +198,7 @@ class RowPeaks {
     const int64_t last = params.first_position + tile.token[kTileRows - 1];
     float raw[kPanelKeys * Isa::kRows];
     float logits[kPanelKeys * kTileRows];
+    [[maybe_unused]] const typename Isa::Session session(dim);
     for (int64_t panel = own / kPanelKeys; panel * kPanelKeys <= last; ++panel) {
       const int64_t at = h * params.keys.capacity + panel;
       for (int r = 0; r < kTileRows; r += Isa::kRows) {
@@ -212,8 +217,6 @@ class RowPeaks {
   }
 
   static void want(const PeakLayout& layout, int64_t h, const float* weights, const PeakTiles& tile, float* wanting) {
-    const PeakScoreParams& params = layout.params;
-    const KeyPanels& keys = params.keys;
     const auto dim = static_cast<int>(layout.dim);
     // Both signs of a query side by side: its product with a super-block's extremes bounds that with any of its keys.
     std::vector<int8_t> split(static_cast<size_t>(kTileRows * 2 * dim));
@@ -226,32 +229,41 @@ class RowPeaks {
       place_query(query, 2 * dim, row, split.data(), scale[row]);
     }
     float bound[kTileRows];
+    bound_rows(layout, h, split.data(), scale, bound);
+    float first[kTileRows];
+    [[maybe_unused]] const typename Isa::Session session(dim);
+    block_peaks(layout.params, h, 0, tile, first);
+    for (int row = 0; row < kTileRows; ++row) {
+      const float own = tile.max[row] + std::log2(tile.sum[row]);
+      const float high = std::max(own, first[row]);
+      wanting[row] = bound[row] - (high + std::log2(std::exp2(own - high) + std::exp2(first[row] - high)));
+    }
+  }
+
+  // The largest bound of a super-block, of queries split [kTileRows, 2 * dim].
+  static void bound_rows(const PeakLayout& layout, int64_t h, const int8_t* split, const float* scale, float* bound) {
+    const KeyPanels& keys = layout.params.keys;
+    const auto dim = static_cast<int>(2 * layout.dim);
     float raw[kPanelKeys * Isa::kRows];
     std::fill_n(bound, kTileRows, kNoScore);
+    [[maybe_unused]] const typename Isa::Session session(dim);
     const int64_t supers = layout.visible / keys.super_blocks;
     for (int64_t panel = 0; panel * kPanelKeys < supers; ++panel) {
       const int64_t at = h * keys.bound_capacity + panel;
-      const int8_t* extremes = keys.bounds + at * kPanelKeys * 2 * dim;
+      const int8_t* extremes = keys.bounds + at * kPanelKeys * dim;
       // The last panel may hold super-blocks of the segment itself.
       const int64_t seen = std::min<int64_t>(kPanelKeys, supers - panel * kPanelKeys);
       for (int r = 0; r < kTileRows; r += Isa::kRows) {
         if (seen == kPanelKeys) {
-          Isa::peaks(split.data() + r * 2 * dim, extremes, 2 * dim, raw);
+          Isa::peaks(split + r * dim, extremes, dim, raw);
         } else {
-          Isa::products(split.data() + r * 2 * dim, extremes, 2 * dim, raw);
+          Isa::products(split + r * dim, extremes, dim, raw);
         }
         for (int64_t key = 0; key < (seen == kPanelKeys ? 1 : seen); ++key)
           for (int row = 0; row < Isa::kRows; ++row)
             bound[r + row] =
                 std::max(bound[r + row], raw[key * Isa::kRows + row] * scale[r + row] * keys.bound_scales[at]);
       }
-    }
-    float first[kTileRows];
-    block_peaks(params, h, 0, tile, first);
-    for (int row = 0; row < kTileRows; ++row) {
-      const float own = tile.max[row] + std::log2(tile.sum[row]);
-      const float high = std::max(own, first[row]);
-      wanting[row] = bound[row] - (high + std::log2(std::exp2(own - high) + std::exp2(first[row] - high)));
     }
   }
 
@@ -278,9 +290,9 @@ class RowPeaks {
       to.token[target] = from.token[source];
       const int8_t* row = from.q + source / Isa::kRows * Isa::kRows * layout.dim;
       int8_t* place = to.q + target / Isa::kRows * Isa::kRows * layout.dim;
-      for (int d = 0; d < layout.dim; d += 8)
+      for (int d = 0; d < layout.dim; d += Isa::kRun)
         std::memcpy(place + Isa::query_index(target % Isa::kRows, d), row + Isa::query_index(source % Isa::kRows, d),
-                    8);
+                    Isa::kRun);
     }
   }
 
@@ -306,6 +318,7 @@ class RowPeaks {
   // Peaks [visible, kTileRows] of one tile; tile.max becomes log2 Z. best (may be null): [visible].
   static void score_tile(const PeakLayout& layout, int64_t h, const PeakTiles& tile, float* peaks, float* best) {
     constexpr int64_t kStrip = 64;
+    [[maybe_unused]] const typename Isa::Session session(static_cast<int>(layout.dim));
     for (int64_t strip = 0; strip < layout.visible; strip += kStrip) {
       const int64_t end = std::min(strip + kStrip, layout.visible);
       for (int64_t j = strip; j < end; ++j) block_peaks(layout.params, h, j, tile, peaks + j * kTileRows);
@@ -334,9 +347,10 @@ class RowPeaks {
 };
 
 template <typename Isa>
-constexpr PeakVariant make_peak_variant(std::string_view name, bool (*usable)()) {
+constexpr PeakVariant make_peak_variant(std::string_view name, std::string_view attention, bool (*usable)()) {
   using Peaks = RowPeaks<Isa>;
   return {.name = name,
+          .attention = attention,
           .usable = usable,
           .scratch_bytes = Peaks::scratch_bytes,
           .pack_keys = PeakKeys<Isa>::pack,

@@ -14,10 +14,14 @@ namespace {
 
 struct I8mmPeaks {
   static constexpr int kRows = 8;
+  static constexpr int kRun = 8;
   static constexpr int kPairs = 4;
   // [dim / 8, pair, 2, 8]
-  static int64_t key_index(int key, int d) { return d / 8 * 64 + key * 8 + d % 8; }
+  static int64_t key_index(int key, int d, int) { return d / 8 * 64 + key * 8 + d % 8; }
   static int64_t query_index(int row, int d) { return d / 8 * 64 + row * 8 + d % 8; }
+  struct Session {
+    explicit Session(int) {}
+  };
 
   struct Sums {
     int32x4_t at[kPairs][kPairs];  // [row pair][key pair], lanes {r0k0, r0k1, r1k0, r1k1}
@@ -66,7 +70,7 @@ bool usable() { return (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0; }
 }  // namespace
 
 const PeakVariant& i8mm_peaks() {
-  static constexpr PeakVariant kVariant = make_peak_variant<I8mmPeaks>("i8mm", usable);
+  static constexpr PeakVariant kVariant = make_peak_variant<I8mmPeaks>("i8mm", "neonbf16", usable);
   return kVariant;
 }
 

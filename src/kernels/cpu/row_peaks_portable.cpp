@@ -7,9 +7,13 @@ namespace {
 
 struct PortablePeaks {
   static constexpr int kRows = 8;
+  static constexpr int kRun = 8;
   // [dim / 8, 8 rows or keys, 8]
-  static int64_t key_index(int key, int d) { return d / 8 * 64 + key * 8 + d % 8; }
+  static int64_t key_index(int key, int d, int) { return d / 8 * 64 + key * 8 + d % 8; }
   static int64_t query_index(int row, int d) { return d / 8 * 64 + row * 8 + d % 8; }
+  struct Session {
+    explicit Session(int) {}
+  };
 
   static void products(const int8_t* q, const int8_t* panel, int dim, float* out) {
     int32_t sums[kPanelKeys][kRows] = {};
@@ -43,7 +47,7 @@ bool always() { return true; }
 }  // namespace
 
 const PeakVariant& portable_peaks() {
-  static constexpr PeakVariant kVariant = make_peak_variant<PortablePeaks>("portable", always);
+  static constexpr PeakVariant kVariant = make_peak_variant<PortablePeaks>("portable", "scalar", always);
   return kVariant;
 }
 

@@ -1,24 +1,30 @@
-// AMX tile instructions behind an interface that tiles_emulated.h can imitate. All eight tiles are 16 rows of 64 bytes.
+// AMX tile instructions behind an interface that tiles_emulated.h can imitate.
 // Plain assembly: g++ 12 drops the stores of the configuration in front of its own _tile_loadconfig.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cpu/tile_shapes.h"
+
 namespace ei::kernels {
 namespace {
 
 struct TilesAmx {
-  static void configure() {
+  static void configure(const TileShapes& shapes = {}) {
     struct alignas(64) Config {
       uint8_t palette = 1;
       uint8_t start_row = 0;
       uint8_t reserved[14] = {};
-      uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-      uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+      uint16_t row_bytes[16] = {};
+      uint8_t rows[16] = {};
     };
     static_assert(sizeof(Config) == 64);
-    const Config config;
+    Config config;
+    for (int tile = 0; tile < 8; ++tile) {
+      config.row_bytes[tile] = shapes.row_bytes[tile];
+      config.rows[tile] = shapes.rows[tile];
+    }
     asm volatile("ldtilecfg %0" ::"m"(config));
   }
   static void release() { asm volatile("tilerelease" ::: "memory"); }
@@ -27,10 +33,10 @@ struct TilesAmx {
   static void zero() {
     asm volatile("tilezero %%tmm%c0" ::"i"(tile));
   }
-  // Rows lie 64 bytes apart.
+  // Rows lie `stride` bytes apart; stored ones 64.
   template <int tile>
-  static void load(const void* from) {
-    asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(ptrdiff_t{64}), "i"(tile) : "memory");
+  static void load(const void* from, ptrdiff_t stride = 64) {
+    asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(stride), "i"(tile) : "memory");
   }
   template <int tile>
   static void store(void* to) {
@@ -40,6 +46,11 @@ struct TilesAmx {
   template <int c, int a, int b>
   static void dot() {
     asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(c), "i"(a), "i"(b));
+  }
+  // c[16][16] int32 += a[16][64] int8 * b, where lane (i, j) of b holds elements 4i to 4i + 3 of column j
+  template <int c, int a, int b>
+  static void dot_bytes() {
+    asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(c), "i"(a), "i"(b));
   }
 };
 

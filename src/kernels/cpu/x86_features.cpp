@@ -20,6 +20,17 @@ bool saves(uint64_t states) {
   return ((uint64_t{high} << 32 | low) & states) == states;
 }
 
+// Tiles of one element type, by its bit in leaf 7.
+bool has_tiles(int type_bit) {
+  constexpr int kTiles = 24;
+  constexpr uint64_t kTileStates = 3u << 17;
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA)
+  uint32_t a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
+  return (d >> type_bit & 1) != 0 && (d >> kTiles & 1) != 0 && saves(kTileStates) &&
+         syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
 }  // namespace
 
 bool cpu_has_avx2() {
@@ -31,18 +42,21 @@ bool cpu_has_avx512() {
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 
+bool cpu_has_avx512vnni() { return cpu_has_avx512() && __builtin_cpu_supports("avx512vnni"); }
+
 bool cpu_has_avx512bf16() {
   uint32_t a = 0, b = 0, c = 0, d = 0;
   return cpu_has_avx512() && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a >> 5 & 1) != 0;
 }
 
 bool cpu_has_amx_bf16() {
-  constexpr uint64_t kTileStates = 3u << 17;
-  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA)
-  uint32_t a = 0, b = 0, c = 0, d = 0;
-  if (!cpu_has_avx512bf16() || __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
-  const bool bf16_tiles = (d >> 22 & 1) != 0 && (d >> 24 & 1) != 0;
-  return bf16_tiles && saves(kTileStates) && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  constexpr int kBf16 = 22;
+  return cpu_has_avx512bf16() && has_tiles(kBf16);
+}
+
+bool cpu_has_amx_int8() {
+  constexpr int kInt8 = 25;
+  return cpu_has_avx512() && has_tiles(kInt8);
 }
 
 }  // namespace ei::kernels
