@@ -4,12 +4,13 @@
 #
 #   tools/cross_check.sh [build-dir] [gtest-filter]
 #
-# The default filter takes about half a minute under qemu; '*' runs every kernel test, in some minutes.
+# The default filter takes about a minute under qemu; '*' runs every kernel test, in some minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build/cross}
 quick=AttentionChoice.*:Attention.SeesOnlyTheWindow:Attention.ReadsCompacted*:Attention.GivesZeros*:Attention.IsDense*
-filter=${2:-$quick:Attention.DoesNotDependOnHow*}
+peaks=PeakChoice.*:ByteProducts/*:RowPeaks.*:*ProfileTwins.EveryPeak*:*ProfileTwins.Asks*
+filter=${2:-$quick:Attention.DoesNotDependOnHow*:$peaks}
 
 case "$(uname -m)" in
   aarch64 | arm64) target=x86_64 ;;
@@ -67,7 +68,9 @@ if ! command -v "$qemu" >/dev/null || [ ! -d "$googletest" ]; then
   echo "cross_check: not run: needs $qemu (qemu-user) and GoogleTest's sources"
   exit 0
 fi
-compile src/kernels/attention_test.cpp $plain $warnings -I"$googletest/include"
+for source in src/kernels/attention_test.cpp src/kernels/cpu/profile_test.cpp src/kernels/cpu/row_peaks_test.cpp; do
+  compile "$source" $plain $warnings -I"$googletest/include"
+done
 for source in "$googletest/src/gtest-all.cc" "$googletest/src/gtest_main.cc"; do
   compile "$source" $plain -I"$googletest/include" -I"$googletest"
 done
