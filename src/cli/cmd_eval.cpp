@@ -111,6 +111,7 @@ class Evaluation {
     ++out.contexts;
     add(out.stats, session->stats());
     out.kv_bytes = session->store().bytes();
+    out.compressions = session->store().compactions();
     return account(exam, *answers, session->stats().density(), out);
   }
 

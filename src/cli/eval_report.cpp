@@ -53,7 +53,7 @@ std::string item_json(const Settings& settings, const EvalSide& side, const Eval
                {"answer", item.answer},
                {"density", item.density},
                {"kv_bytes", side.kv_bytes},
-               {"compressions", 0}});
+               {"compressions", side.compressions}});
 }
 
 std::string summary_json(const Settings& settings, const std::string& model, const EvalScores& scores) {

@@ -24,8 +24,9 @@ struct EvalSide {
   std::string method_options;
   std::map<std::string, TaskCount> tasks;
   eval::Perplexity prose;
-  SessionStats stats;    // summed over the texts
-  int64_t kv_bytes = 0;  // of the last text
+  SessionStats stats;        // summed over the texts
+  int64_t kv_bytes = 0;      // of the last text
+  int64_t compressions = 0;  // of the last text
   int64_t contexts = 0;
 
   std::string name() const;  // "entropyinfer base-budget=512"

@@ -18,11 +18,14 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 using Apply = std::function<Status(PrefillOptions&, const std::string&)>;
 
+// Who reads an option.
+enum class Reader : uint8_t { kAnySparse, kEntropyRule, kHabitSelection };
+
 struct PrefillFlag {
   std::string_view name;  // with its dashes
   std::string_view value;
   std::string_view help;
-  bool entropy_only;  // a fixed budget does not read it
+  Reader reader;
   Apply apply;
 };
 
@@ -84,51 +87,55 @@ const std::vector<PrefillFlag>& prefill_table() {
   using policy::SparseMode;
   using Options = PrefillOptions;
   static const std::vector<PrefillFlag> table = {
-      {"--segment", "N", "sparse prefill: query tokens that share one choice of blocks", false,
+      {"--segment", "N", "sparse prefill: query tokens that share one choice of blocks", Reader::kAnySparse,
        tokens(&Options::segment, 1)},
-      {"--block", "N", "sparse prefill: key tokens chosen together; divides the segment", false,
+      {"--block", "N", "sparse prefill: key tokens chosen together; divides the segment", Reader::kAnySparse,
        tokens(&Options::block, 1)},
-      {"--threshold", "N", "sparse prefill: segments that begin before this position read everything", false,
-       tokens(&Options::threshold, 0)},
+      {"--threshold", "N", "sparse prefill: segments that begin before this position read everything",
+       Reader::kAnySparse, tokens(&Options::threshold, 0)},
       {"--budget-rule", "RULE", "sparse prefill: entropy (follows the block scores) or fixed (always the base budget)",
-       false,
+       Reader::kAnySparse,
        one_of<PrefillRule>(&Options::rule, {{"entropy", PrefillRule::kEntropy}, {"fixed", PrefillRule::kFixed}})},
-      {"--base-budget", "N", "sparse prefill: earlier tokens a segment may read", false,
+      {"--base-budget", "N", "sparse prefill: earlier tokens a segment may read", Reader::kAnySparse,
        tokens(&Options::base_budget, 1)},
-      {"--min-budget", "N", "sparse prefill: least budget of a dynamic kv_head; 0: the base budget", true,
-       tokens(&Options::min_budget, 0)},
-      {"--max-factor", "X", "sparse prefill: greatest budget, in base budgets", true, number(&Options::max_factor, 1)},
-      {"--e-t", "X", "sparse prefill: entropy under which a kv_head counts as rigid", true, number(&Options::e_t, 0)},
-      {"--delta-t", "X", "sparse prefill: relative growth of the entropy that leaves a budget as it is", true,
-       number(&Options::delta_t, 0)},
-      {"--alpha", "X", "sparse prefill: base budgets added for a growth of delta-t + 1", true,
+      {"--min-budget", "N", "sparse prefill: least budget of a dynamic kv_head; 0: the base budget",
+       Reader::kEntropyRule, tokens(&Options::min_budget, 0)},
+      {"--max-factor", "X", "sparse prefill: greatest budget, in base budgets", Reader::kEntropyRule,
+       number(&Options::max_factor, 1)},
+      {"--e-t", "X", "sparse prefill: entropy under which a kv_head counts as rigid", Reader::kEntropyRule,
+       number(&Options::e_t, 0)},
+      {"--delta-t", "X", "sparse prefill: relative growth of the entropy that leaves a budget as it is",
+       Reader::kEntropyRule, number(&Options::delta_t, 0)},
+      {"--alpha", "X", "sparse prefill: base budgets added for a growth of delta-t + 1", Reader::kEntropyRule,
        number(&Options::alpha, 0)},
-      {"--layer-skip", "N", "sparse prefill: layers below this one read everything", false,
+      {"--layer-skip", "N", "sparse prefill: layers below this one read everything", Reader::kAnySparse,
        tokens(&Options::layer_skip, 0)},
       {"--early-share", "N", "sparse prefill: the layers of --layer-skip read one token in N instead; 0: everything",
-       false, tokens(&Options::early_share, 0)},
-      {"--layer-fusion", "ON", "sparse prefill: on or off: blend block probabilities with the layer before", false,
-       on_off(&Options::layer_fusion)},
-      {"--logit-scale", "NAME", "sparse prefill: none or inverse-sqrt-dim: the temperature of the entropy", false,
+       Reader::kAnySparse, tokens(&Options::early_share, 0)},
+      {"--layer-fusion", "ON", "sparse prefill: on or off: blend block probabilities with the layer before",
+       Reader::kAnySparse, on_off(&Options::layer_fusion)},
+      {"--logit-scale", "NAME", "sparse prefill: none or inverse-sqrt-dim: the temperature of the entropy",
+       Reader::kAnySparse,
        one_of(&Options::logit_scale, policy::logit_scale_name, {LogitScale::kNone, LogitScale::kInverseSqrtDim})},
-      {"--last-dense", "ON", "sparse prefill: on or off: the last segment of a prompt reads everything", false,
-       on_off(&Options::last_dense)},
+      {"--last-dense", "ON", "sparse prefill: on or off: the last segment of a prompt reads everything",
+       Reader::kAnySparse, on_off(&Options::last_dense)},
       {"--sparse-mode", "MODE",
        "sparse prefill: ragged (a count per kv_head), collapsed (per layer) or released (and ranked on probabilities)",
-       false,
+       Reader::kAnySparse,
        one_of(&Options::mode, policy::sparse_mode_name,
               {SparseMode::kRagged, SparseMode::kCollapsed, SparseMode::kReleased})},
       {"--select", "SCORE",
-       "sparse prefill: what ranks blocks: midrange, peak, habit, or for research oracle-sum, oracle-max", false,
+       "sparse prefill: what ranks blocks: midrange, peak, habit, or for research oracle-sum, oracle-max",
+       Reader::kAnySparse,
        one_of(
            &Options::select, policy::block_rank_name,
            {BlockRank::kMidrange, BlockRank::kPeak, BlockRank::kHabit, BlockRank::kOracleSum, BlockRank::kOracleMax})},
       {"--local-budget", "N", "sparse prefill: earlier tokens that a local kv_head reads; 0: as many as the others",
-       false, tokens(&Options::local_budget, 0)},
+       Reader::kHabitSelection, tokens(&Options::local_budget, 0)},
       {"--resting-share", "N", "sparse prefill: a resting kv_head reads at least one token in N; 0: as the others",
-       false, tokens(&Options::resting_share, 0)},
+       Reader::kHabitSelection, tokens(&Options::resting_share, 0)},
       {"--rigid-test", "WHEN", "sparse prefill: causal, or whole-trace (looks at later segments too, as released)",
-       true,
+       Reader::kEntropyRule,
        one_of<RigidTest>(&Options::rigid_test,
                          {{"causal", RigidTest::kCausal}, {"whole-trace", RigidTest::kWholeTrace}})},
   };
@@ -181,9 +188,11 @@ Result<PrefillOptions> prefill_options(const Settings& settings) {
     EI_RETURN_IF_ERROR(flag.apply(options, *value));
   }
   for (const PrefillFlag& flag : prefill_table()) {
-    const bool fixed = options.rule == policy::PrefillRule::kFixed;
-    if (fixed && flag.entropy_only && given_value(settings, flag) != nullptr)
+    if (given_value(settings, flag) == nullptr) continue;
+    if (flag.reader == Reader::kEntropyRule && options.rule == policy::PrefillRule::kFixed)
       return no_meaning(flag.name, "--budget-rule fixed");
+    if (flag.reader == Reader::kHabitSelection && options.select != policy::BlockRank::kHabit)
+      return no_meaning(flag.name, std::string("--select ") + policy::block_rank_name(options.select));
   }
   EI_RETURN_IF_ERROR(policy::validate(options));
   return options;

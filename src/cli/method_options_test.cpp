@@ -68,6 +68,11 @@ TEST(MethodOptions, EveryFieldHasAFlag) {
   EXPECT_EQ(options.select, policy::BlockRank::kOracleMax);
   EXPECT_EQ(options.rigid_test, policy::RigidTest::kWholeTrace);
   EXPECT_EQ(prefill({"--method", "entropyinfer", "--budget-rule", "fixed"}).rule, policy::PrefillRule::kFixed);
+  const policy::PrefillOptions habit =
+      prefill({"--method", "entropyinfer", "--select", "habit", "--local-budget", "64", "--resting-share", "8"});
+  EXPECT_EQ(habit.select, policy::BlockRank::kHabit);
+  EXPECT_EQ(habit.local_budget, 64);
+  EXPECT_EQ(habit.resting_share, 8);
 }
 
 TEST(MethodOptions, WithoutMeaningAreRefused) {
@@ -83,6 +88,8 @@ TEST(MethodOptions, WithoutMeaningAreRefused) {
   }
   EXPECT_EQ(error_of("run", {"--method", "entropyinfer", "--budget-rule", "fixed", "--alpha", "1"}),
             "--alpha has no meaning with --budget-rule fixed");
+  EXPECT_EQ(error_of("run", {"--method", "entropyinfer", "--select", "peak", "--local-budget", "64"}),
+            "--local-budget has no meaning with --select peak");
   EXPECT_EQ(error_of("bench", {"--method", "full", "--block", "16"}), "--block has no meaning with --method full");
 }
 
