@@ -73,6 +73,7 @@ TEST(MethodOptions, EveryFieldHasAFlag) {
   EXPECT_EQ(habit.select, policy::BlockRank::kHabit);
   EXPECT_EQ(habit.local_budget, 64);
   EXPECT_EQ(habit.resting_share, 8);
+  EXPECT_EQ(prefill({"--method", "entropyinfer", "--early-share", "4"}).early_share, 4);
 }
 
 TEST(MethodOptions, WithoutMeaningAreRefused) {
