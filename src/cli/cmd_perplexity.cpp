@@ -85,14 +85,27 @@ class Scorer {
     EI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                         new_session(*side.engine, settings, context_.interrupts.stop_now()));
     EI_RETURN_IF_ERROR(check_cache_fits(*session, settings, context_tokens_));
-    const int64_t first = context_tokens_ / 2;
     context_.interrupts.enter(Interrupts::Phase::kPrompt);
-    const Status status = session->evaluate(chunk, [&](int64_t position, std::span<const float> logits) {
-      if (position < first || position + 1 >= context_tokens_) return;
-      on_row(logits, chunk[static_cast<size_t>(position) + 1]);
-    });
+    const Status status = settings.decode ? decode_half(*session, chunk, on_row) : read_whole(*session, chunk, on_row);
     context_.interrupts.enter(Interrupts::Phase::kOutside);
     return status;
+  }
+
+  Status read_whole(Session& session, std::span<const int32_t> chunk, const RowFn& on_row) const {
+    return session.evaluate(chunk, [&](int64_t position, std::span<const float> logits) {
+      if (position < context_tokens_ / 2 || position + 1 >= context_tokens_) return;
+      on_row(logits, chunk[static_cast<size_t>(position) + 1]);
+    });
+  }
+
+  Status decode_half(Session& session, std::span<const int32_t> chunk, const RowFn& on_row) const {
+    const auto prompt = static_cast<size_t>(context_tokens_ / 2) + 1;
+    EI_RETURN_IF_ERROR(session.prefill(chunk.first(prompt)));
+    for (const int32_t token : chunk.subspan(prompt)) {
+      on_row(session.logits(), token);
+      EI_RETURN_IF_ERROR(session.decode(token));
+    }
+    return {};
   }
 
   const CommandContext& context_;
@@ -110,6 +123,7 @@ std::string to_json(const Settings& settings, const Engine& engine, const Scores
   object["method"] = settings.method;
   object["method_options"] = method_options_text(settings);
   object["ctx_size"] = settings.ppl_ctx_size;
+  object["decode"] = settings.decode;
   object["chunks"] = scores.chunks;
   object["tokens"] = scores.base.count();
   object["ppl"] = scores.base.value();

@@ -156,6 +156,8 @@ std::vector<Option> other_options() {
       {"--no-bos", "", "do not add the tokens a model wants around a text", kTokenize, toggle(&Settings::no_bos)},
       {"--parse-special", "", "read special tokens such as <|im_start|> in the text as tokens", kTokenize | kRun,
        toggle(&Settings::parse_special)},
+      {"--decode", "", "feed the scored half token by token, as generation does: with KV compression at work",
+       kPerplexity, toggle(&Settings::decode)},
       {"--chunks", "N", "most chunks to score; -1: all", kPerplexity, whole(&Settings::chunks, -1, kNoLimit)},
       {"--kl-divergence", "", "compare with the settings of --vs", kPerplexity, toggle(&Settings::kl_divergence)},
       {"--vs", "SETTINGS",

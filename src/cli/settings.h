@@ -74,6 +74,7 @@ struct Settings {
   // perplexity
   int64_t ppl_ctx_size = 512;
   int64_t chunks = -1;
+  bool decode = false;  // the scored half is fed like generated text
   bool kl_divergence = false;
   std::string vs;
 

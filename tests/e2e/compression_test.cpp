@@ -72,5 +72,22 @@ TEST(Compression, BenchTimesTheCompressedCache) {
   EXPECT_EQ(prompts.code, 0) << prompts.err;
 }
 
+TEST(Compression, PerplexityShowsWhatItCosts) {
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += str_format("The miller counted %d boats on the river. ", i);
+  const auto divergence = [&](const char* vs) {
+    const Outcome outcome = run(Invocation{.arguments = {"perplexity", "-f", "-", "-c", "256", "--chunks", "1",
+                                                         "--decode", "--json", "--kl-divergence", "--vs", vs},
+                                           .input = text});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(parse(outcome.out)["tokens"], 127);
+    return parse(outcome.out)["mean_kld"].get<double>();
+  };
+  EXPECT_EQ(divergence("kv-policy=latent,kv-budget=300"), 0.0);
+  const double small = divergence("kv-policy=latent,kv-budget=40");
+  EXPECT_GT(small, 1e-4);
+  EXPECT_LT(divergence("kv-policy=latent,kv-budget=120"), small);
+}
+
 }  // namespace
 }  // namespace ei::e2e
