@@ -31,7 +31,8 @@ Apply whole_number(int32_t KvOptions::*field, int64_t low) {
 
 // Two words for two values.
 template <typename Enum>
-Apply either(Enum KvOptions::*field, std::string first, Enum first_value, std::string second, Enum second_value) {
+Apply either(Enum KvOptions::*field, const std::string& first, Enum first_value, const std::string& second,
+             Enum second_value) {
   return [=](KvOptions& options, const std::string& value) -> Status {
     if (value != first && value != second) {
       return make_error(ErrorKind::kUsage, "'%s' is neither %s nor %s", value.c_str(), first.c_str(), second.c_str());
