@@ -33,6 +33,21 @@ Result<text::ChatTemplate> choose_template(const Settings& settings, const text:
   return text::ChatTemplate::parse(source, tokenizer);
 }
 
+Result<std::vector<int32_t>> prompt_tokens(const Settings& settings, const text::Tokenizer& tokenizer,
+                                           const std::string& prompt) {
+  if (settings.raw || !has_template(settings, tokenizer)) {
+    if (!settings.system_prompt.empty()) {
+      return Error{ErrorKind::kUsage, "a system prompt needs a chat template, and this model has none"};
+    }
+    return tokenizer.tokenize(prompt, {.add_bos_eos = true, .parse_special = settings.parse_special});
+  }
+  EI_ASSIGN_OR_RETURN(const text::ChatTemplate chat, choose_template(settings, tokenizer));
+  std::vector<text::Message> messages;
+  if (!settings.system_prompt.empty()) messages.push_back({.role = "system", .content = settings.system_prompt});
+  messages.push_back({.role = "user", .content = prompt});
+  return chat.apply(messages, tokenizer, /*add_generation_prompt=*/true);
+}
+
 GenerateOptions generate_options(const Settings& settings, const Interrupts& interrupts) {
   GenerateOptions options;
   options.max_tokens = settings.predict;

@@ -17,6 +17,10 @@ namespace ei::cli {
 Result<text::ChatTemplate> choose_template(const Settings& settings, const text::Tokenizer& tokenizer);
 bool has_template(const Settings& settings, const text::Tokenizer& tokenizer);
 
+// The prompt as a user message when there is a template, as it is otherwise or with --raw.
+Result<std::vector<int32_t>> prompt_tokens(const Settings& settings, const text::Tokenizer& tokenizer,
+                                           const std::string& prompt);
+
 GenerateOptions generate_options(const Settings& settings, const Interrupts& interrupts);
 
 struct Answer {

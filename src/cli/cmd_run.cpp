@@ -16,21 +16,6 @@ namespace ei::cli {
 namespace {
 constexpr size_t kShownPromptBytes = 400;
 
-Result<std::vector<int32_t>> prompt_tokens(const Settings& settings, const text::Tokenizer& tokenizer,
-                                           const std::string& prompt) {
-  if (settings.raw || !has_template(settings, tokenizer)) {
-    if (!settings.system_prompt.empty()) {
-      return Error{ErrorKind::kUsage, "a system prompt needs a chat template, and this model has none"};
-    }
-    return tokenizer.tokenize(prompt, {.add_bos_eos = true, .parse_special = settings.parse_special});
-  }
-  EI_ASSIGN_OR_RETURN(const text::ChatTemplate chat, choose_template(settings, tokenizer));
-  std::vector<text::Message> messages;
-  if (!settings.system_prompt.empty()) messages.push_back({.role = "system", .content = settings.system_prompt});
-  messages.push_back({.role = "user", .content = prompt});
-  return chat.apply(messages, tokenizer, /*add_generation_prompt=*/true);
-}
-
 // Writes the logits of every prompt position, then takes the last token back so that the answer can start from it.
 Status write_logits(const CommandContext& context, Session& session, std::span<const int32_t> prompt) {
   struct Close {

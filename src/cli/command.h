@@ -22,6 +22,7 @@ Result<int> command_tokenize(const CommandContext& context);
 Result<int> command_bench(const CommandContext& context);
 Result<int> command_perplexity(const CommandContext& context);
 Result<int> command_eval(const CommandContext& context);
+Result<int> command_inspect(const CommandContext& context);
 Result<int> command_demo(const CommandContext& context);
 
 // entropyinfer COMMAND ...: everything but the process itself. Returns the exit code.

@@ -17,13 +17,13 @@ std::string heading(const Option& option) {
   return line;
 }
 
-std::string describe(const Option& option) {
+std::string describe(const Option& option, const Settings& standards) {
   std::string line = heading(option);
   // A long heading stands on a line of its own.
   line += line.size() + 2 > kHelpColumn ? "\n" + std::string(kHelpColumn, ' ')
                                         : std::string(kHelpColumn - line.size(), ' ');
   line += option.help;
-  const std::string standard = option.binding.show(Settings{});
+  const std::string standard = option.binding.show(standards);
   if (!standard.empty()) line += " (default: " + standard + ")";
   return line + "\n";
 }
@@ -44,8 +44,9 @@ std::string main_help() {
 std::string command_help(const CommandEntry& entry) {
   std::string help =
       "usage: entropyinfer " + std::string(entry.name) + " [options]\n" + std::string(entry.summary) + "\n\n";
+  const Settings standards = default_settings(entry.command);
   for (const Option& option : options()) {
-    if ((option.commands & entry.command) != 0) help += describe(option);
+    if ((option.commands & entry.command) != 0) help += describe(option, standards);
   }
   help +=
       "\nEvery option can stand in the environment too: EI_ARG_ and its long name, as in EI_ARG_CTX_SIZE=4096.\n"

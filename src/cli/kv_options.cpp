@@ -9,7 +9,7 @@ namespace ei::cli {
 namespace {
 using policy::KvOptions;
 
-constexpr unsigned kGenerates = kRun | kChat | kBench | kPerplexity | kDemo;
+constexpr unsigned kGenerates = kRun | kChat | kInspect | kBench | kPerplexity | kDemo;
 constexpr int64_t kMaxTokens = int64_t{1} << 30;
 
 using Apply = std::function<Status(KvOptions&, const std::string&)>;

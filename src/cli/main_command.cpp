@@ -32,6 +32,7 @@ Result<int> dispatch(Command command, const CommandContext& context) {
     case kBench: return command_bench(context);
     case kPerplexity: return command_perplexity(context);
     case kEval: return command_eval(context);
+    case kInspect: return command_inspect(context);
     case kDemo: return command_demo(context);
   }
   return Error{ErrorKind::kUsage, "unknown command"};

@@ -12,7 +12,7 @@ namespace ei::cli {
 namespace {
 using policy::PrefillOptions;
 
-constexpr unsigned kReadsPrompts = kRun | kChat | kBench | kPerplexity | kEval | kDemo;
+constexpr unsigned kReadsPrompts = kRun | kChat | kInspect | kBench | kPerplexity | kEval | kDemo;
 constexpr int64_t kMaxTokens = int64_t{1} << 30;
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 

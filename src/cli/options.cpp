@@ -19,12 +19,12 @@ constexpr int64_t kMaxThreads = 4096;
 constexpr int64_t kMaxSeed = (int64_t{1} << 32) - 1;
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-constexpr unsigned kGenerate = kRun | kChat;
-constexpr unsigned kCompute = kRun | kChat | kInfo | kPerplexity | kEval | kDemo;
+constexpr unsigned kGenerate = kRun | kChat | kInspect;
+constexpr unsigned kCompute = kGenerate | kInfo | kPerplexity | kEval | kDemo;
 constexpr unsigned kWithModel = kCompute | kTokenize | kBench;
-constexpr unsigned kReports = kRun | kChat | kInfo | kTokenize | kPerplexity | kEval | kDemo;
+constexpr unsigned kReports = kGenerate | kInfo | kTokenize | kPerplexity | kEval | kDemo;
 
-constexpr std::array<CommandEntry, 8> kCommands = {{
+constexpr std::array<CommandEntry, 9> kCommands = {{
     {kRun, "run", "answer one prompt"},
     {kChat, "chat", "talk, turn by turn; earlier turns stay in the cache"},
     {kInfo, "info", "what a model is, and the memory a context would take, before anything is allocated"},
@@ -32,6 +32,7 @@ constexpr std::array<CommandEntry, 8> kCommands = {{
     {kBench, "bench", "speed of prompts and generation, at any depth of context"},
     {kPerplexity, "perplexity", "perplexity of a text, and KL divergence between two settings"},
     {kEval, "eval", "how many hidden facts a method still finds, and how far it strays from full attention"},
+    {kInspect, "inspect", "write a page that shows what a method read, chose and kept of a prompt"},
     {kDemo, "demo", "find a fact hidden in a long text with full and with sparse attention, side by side"},
 }};
 
@@ -84,7 +85,7 @@ std::vector<Option> prompt_options() {
       {"-f --file", "FILE", "the text to score; - for stdin", kPerplexity, text(&Settings::file)},
       {"-sys --system-prompt", "TEXT", "system message, for models with a chat template", kGenerate,
        text(&Settings::system_prompt)},
-      {"--raw -no-cnv --no-conversation", "", "complete the prompt as it is: no chat template", kRun,
+      {"--raw -no-cnv --no-conversation", "", "complete the prompt as it is: no chat template", kRun | kInspect,
        toggle(&Settings::raw)},
       {"--chat-template", "JINJA", "chat template instead of the model's (or the name chatml)", kGenerate,
        text(&Settings::chat_template)},
@@ -110,7 +111,9 @@ std::vector<Option> generation_options() {
        real(&Settings::min_p, 0, 1)},
       {"--repeat-penalty", "X", "divide the logits of repeated tokens by X; 1: off", kGenerate,
        real(&Settings::repeat_penalty, 0.01, 100)},
-      {"--ignore-eos", "", "go on behind the end-of-generation token", kGenerate, toggle(&Settings::ignore_eos)},
+      {"--ignore-eos", "", "go on behind the end-of-generation token", kRun | kChat, toggle(&Settings::ignore_eos)},
+      {"--ignore-eos", "", "go on behind the end-of-generation token; on unless --ignore-eos=off is given", kInspect,
+       toggle(&Settings::ignore_eos)},
       {"--grammar", "GBNF", "only text that this grammar allows", kGenerate, text(&Settings::grammar)},
       {"-j --json-schema", "SCHEMA", "only JSON that this schema allows", kGenerate, text(&Settings::json_schema)},
   };
@@ -154,8 +157,8 @@ std::vector<Option> other_options() {
   return {
       {"--ids", "", "print the token ids as one list", kTokenize, toggle(&Settings::ids)},
       {"--no-bos", "", "do not add the tokens a model wants around a text", kTokenize, toggle(&Settings::no_bos)},
-      {"--parse-special", "", "read special tokens such as <|im_start|> in the text as tokens", kTokenize | kRun,
-       toggle(&Settings::parse_special)},
+      {"--parse-special", "", "read special tokens such as <|im_start|> in the text as tokens",
+       kTokenize | kRun | kInspect, toggle(&Settings::parse_special)},
       {"--decode", "", "feed the scored half token by token, as generation does: with KV compression at work",
        kPerplexity, toggle(&Settings::decode)},
       {"--chunks", "N", "most chunks to score; -1: all", kPerplexity, whole(&Settings::chunks, -1, kNoLimit)},
@@ -167,6 +170,7 @@ std::vector<Option> other_options() {
       {"--tokens", "N", "length of the text", kDemo, whole(&Settings::demo_tokens, 512, kMaxTokens)},
       {"--logits-out", "FILE", "write the prompt's logits: raw f32, [positions, vocab]", kRun,
        text(&Settings::logits_out)},
+      {"-o --output", "FILE", "the page to write; an older one is replaced", kInspect, text(&Settings::report)},
       {"--json", "", "report as JSON on stdout", kReports, toggle(&Settings::json)},
       {"--color", "WHEN", "on, off or auto", kWithModel, choice(&Settings::color, {"on", "off", "auto"})},
       {"-v --verbose", "", "say more on stderr", kWithModel, toggle(&Settings::verbose)},
@@ -185,6 +189,17 @@ std::span<const Exclusion> exclusions() { return kExclusions; }
 const CommandEntry* find_command(std::string_view name) {
   const auto found = std::find_if(kCommands.begin(), kCommands.end(), [&](const auto& e) { return e.name == name; });
   return found == kCommands.end() ? nullptr : &*found;
+}
+
+Settings default_settings(Command command) {
+  Settings settings;
+  if (command != kInspect) return settings;
+  // The same page every time, and behind the first compression even when the answer is short.
+  settings.method = "entropyinfer";
+  settings.predict = 32;
+  settings.temp = 0;
+  settings.ignore_eos = true;
+  return settings;
 }
 
 std::string_view Option::name() const {

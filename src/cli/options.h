@@ -22,6 +22,7 @@ enum Command : unsigned {
   kPerplexity = 1u << 5,
   kDemo = 1u << 6,
   kEval = 1u << 7,
+  kInspect = 1u << 8,
 };
 
 struct CommandEntry {
@@ -42,6 +43,9 @@ struct Option {
   std::string_view name() const;  // "ctx-size": the key of a config file
 };
 const std::vector<Option>& options();
+
+// Where a command begins before anything is said.
+Settings default_settings(Command command);
 
 // Pairs that exclude each other when they come from the same place.
 struct Exclusion {

@@ -182,7 +182,7 @@ Status check_methods(const CommandEntry& entry, const Settings& settings) {
 Result<Settings> parse_settings(const CommandEntry& entry, std::span<const std::string> arguments,
                                 const Environment& environment) {
   EI_ASSIGN_OR_RETURN(const std::vector<Given> flags, read_flags(entry, arguments));
-  Settings settings;
+  Settings settings = default_settings(entry.command);
   for (const Given& flag : flags) {
     if (flag.option->name() != "help") continue;
     EI_RETURN_IF_ERROR(apply(flag, settings));

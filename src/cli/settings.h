@@ -87,6 +87,9 @@ struct Settings {
   std::string haystack;
   std::string eval_vs = "method=full";
 
+  // inspect
+  std::string report = "report.html";
+
   // demo
   int64_t demo_seed = 1;
   int64_t demo_tokens = 32768;
