@@ -1,29 +1,19 @@
 #include "backend/cpu_backend.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cstring>
 #include <mutex>
-#include <thread>
 
 #include "backend/cpu_stream.h"
 #include "backend/cpu_weight.h"
 #include "backend/ggml_device.h"
 #include "backend/host_memory.h"
 #include "base/clock.h"
+#include "base/cores.h"
 
 namespace ei {
 
 namespace {
-
-// The cores this process may use, which in a container is fewer than the machine has.
-int usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
-  return static_cast<int>(std::thread::hardware_concurrency());
-}
 
 class CpuBackend : public Backend {
  public:

@@ -5,9 +5,9 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <thread>
 
 #include "base/clock.h"
+#include "base/cores.h"
 #include "base/random.h"
 #include "cli/bench_row.h"
 #include "cli/command.h"
@@ -24,8 +24,8 @@ constexpr uint64_t kTokenSeed = 1;
 constexpr int64_t kWarmupTokens = 4096;  // enough to wake the cores and touch the weights; longer warm-ups only cost
 
 MachinePeak measure(int64_t threads) {
-  const int count = threads > 0 ? static_cast<int>(threads) : static_cast<int>(std::thread::hardware_concurrency());
-  const kernels::Peak peak = kernels::measure_peak(std::max(count, 1));
+  const int count = threads > 0 ? static_cast<int>(threads) : usable_cores();
+  const kernels::Peak peak = kernels::measure_peak(count);
   return {.fma_gflops = peak.fp32_flops / 1e9,
           .matrix_gflops = peak.bf16_flops / 1e9,
           .read_gbs = peak.read_bytes_per_s / 1e9};
@@ -186,7 +186,7 @@ Result<int> run_cases(const CommandContext& context, std::vector<BenchCase>& cas
   int64_t loaded_threads = -1;
   context.console.print(output.begin());
   for (BenchCase& test : cases) {
-    if (test.threads == 0) test.threads = std::max<int64_t>(std::thread::hardware_concurrency(), 1);
+    if (test.threads == 0) test.threads = usable_cores();
     if (test.threads != loaded_threads) {
       Settings settings = context.settings;
       settings.threads = test.threads;
