@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <exception>
+#include <new>
 #include <string_view>
 
 #include "text/jinja_budget.h"
@@ -171,6 +172,8 @@ Result<std::vector<TextPart>> render_jinja(const std::string& source, const Jinj
     return run(source, input, budget);
   } catch (const TemplateRefused& refused) {
     return refuse(refused.why);
+  } catch (const std::bad_alloc&) {
+    return make_error(ErrorKind::kMemory, "out of memory in the chat template");
   } catch (const std::exception& error) {
     return refuse(error.what());
   }

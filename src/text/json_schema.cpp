@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
 
 #include "text/utf8.h"
 
@@ -42,6 +43,13 @@ int nesting(std::string_view json) {
 std::string one_line(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text.substr(0, 300);
+}
+
+// The JSON library puts its own name and an error number in front: "[json.exception.parse_error.101] parse error at
+// ...".
+std::string without_tag(const std::string& what) {
+  const size_t end = what.starts_with("[json.exception.") ? what.find("] ") : std::string::npos;
+  return end == std::string::npos ? what : what.substr(end + 2);
 }
 
 // The converter lets any string through where it cannot express a pattern (and says so on stderr, hence the simple
@@ -99,8 +107,10 @@ Result<std::string> json_schema_to_gbnf(std::string_view schema) {
     const common_json document = common_json::parse(std::string(schema));
     EI_RETURN_IF_ERROR(check_value(document));
     return json_schema_to_grammar(document, /*force_gbnf=*/true);
+  } catch (const std::bad_alloc&) {
+    return make_error(ErrorKind::kMemory, "JSON schema: out of memory");
   } catch (const std::exception& error) {
-    return make_error(ErrorKind::kUsage, "JSON schema: %s", one_line(error.what()).c_str());
+    return make_error(ErrorKind::kUsage, "JSON schema: %s", one_line(without_tag(error.what())).c_str());
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <exception>
 #include <limits>
+#include <new>
 #include <random>
 #include <utility>
 #include <vector>
@@ -194,6 +195,8 @@ Result<std::unique_ptr<Sampler>> Sampler::create(const Tokenizer& tokenizer, con
       add(llama_sampler_init_dist(impl->seed));
     }
     return std::unique_ptr<Sampler>(new Sampler(std::move(impl)));
+  } catch (const std::bad_alloc&) {
+    return make_error(ErrorKind::kMemory, "out of memory for the sampler");
   } catch (const std::exception& error) {
     return make_error(ErrorKind::kRuntime, "the sampler cannot be set up: %s", error.what());
   }

@@ -1,12 +1,14 @@
 #include "text/tokenizer.h"
 
 #include <llama.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
 #include <exception>
 #include <functional>
 #include <limits>
+#include <new>
 #include <set>
 #include <unordered_set>
 #include <utility>
@@ -54,6 +56,15 @@ size_t longest_run(std::string_view text) {
   return longest;
 }
 
+// Libllama does not say why it could not load one; when not even this much is left, memory is why.
+bool room_for_a_vocabulary() {
+  constexpr size_t kBytes = size_t{64} << 20;
+  void* room = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED) return false;
+  ::munmap(room, kBytes);
+  return true;
+}
+
 struct TextHash : std::hash<std::string_view> {
   using is_transparent = void;
 };
@@ -84,6 +95,9 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::load(const std::string& gguf_path)
     params.vocab_only = true;
     auto impl = std::make_unique<Impl>();
     impl->model.reset(llama_model_load_from_file(gguf_path.c_str(), params));
+    if (!impl->model && !room_for_a_vocabulary()) {
+      return make_error(ErrorKind::kMemory, "%s: out of memory for the vocabulary", gguf_path.c_str());
+    }
     if (!impl->model) {
       return make_error(ErrorKind::kModel, "%s: the vocabulary cannot be loaded", gguf_path.c_str());
     }
@@ -103,6 +117,8 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::load(const std::string& gguf_path)
       impl->control_lengths[static_cast<uint8_t>(text[0])].insert(text.size());
     }
     return std::unique_ptr<Tokenizer>(new Tokenizer(std::move(impl)));
+  } catch (const std::bad_alloc&) {
+    return make_error(ErrorKind::kMemory, "%s: out of memory for the vocabulary", gguf_path.c_str());
   } catch (const std::exception& error) {
     return make_error(ErrorKind::kModel, "%s: the vocabulary cannot be loaded: %s", gguf_path.c_str(), error.what());
   }
@@ -149,6 +165,8 @@ Result<std::vector<Token>> Tokenizer::tokenize(std::string_view text, TokenizeOp
     if (count < 0) return make_error(ErrorKind::kMemory, "text of %zu bytes does not fit in memory", text.size());
     tokens.resize(static_cast<size_t>(count));
     return tokens;
+  } catch (const std::bad_alloc&) {
+    return make_error(ErrorKind::kMemory, "text of %zu bytes does not fit in memory", text.size());
   } catch (const std::exception& error) {
     return make_error(ErrorKind::kRuntime, "text of %zu bytes cannot be tokenized: %s", text.size(), error.what());
   }

@@ -55,7 +55,7 @@ TEST(Mistakes, OfUsageAreOneLineAndExitTwo) {
       {{"run", "-p", "x", "-sys", "\xc3"}, 2, "the system prompt is not valid UTF-8"},
       {{"run", "-p", "a prompt of several tokens", "-c", "4"}, 2, "prompt is longer than the context"},
       {{"run", "-p", "x", "--grammar", "nonsense"}, 2, "grammar"},
-      {{"run", "-p", "x", "-j", "{"}, 2, "JSON schema"},
+      {{"run", "-p", "x", "-j", "{"}, 2, "entropyinfer: JSON schema: parse error at line 1"},
       {{"run", "-p", "x", "--chat-template", "{% if %}"}, 2, "template"},
       {{"run", "-p", "x", "--config", "no/such.conf"}, 2, "cannot open config file"},
       {{"run", "-p", "x", "--log-file", "no/such/folder/log"}, 2, "cannot open log file"},
