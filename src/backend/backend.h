@@ -142,12 +142,13 @@ class Stream {
     double profile_s = 0;  // extremes, mid-ranges, scores, entropy
     double plan_s = 0;     // choosing blocks, host jobs
     double other_s = 0;
+    double wait_s = 0;  // for other streams' work on the same cores; in none of the others
   };
   virtual Times times() const = 0;
 };
 
 struct BackendOptions {
-  int threads = 0;             // 0: all cores of this machine
+  int threads = 0;             // 0: all cores this process may use
   std::string isa;             // EI_CPU_ISA
   std::string dense;           // EI_DENSE: "", "ggml", or a name of dense_providers()
   int64_t packed_budget = -1;  // bytes for packed weight copies; -1: a quarter of the free memory

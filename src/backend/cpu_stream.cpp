@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "backend/host_memory.h"
 #include "base/check.h"
@@ -39,18 +40,19 @@ void CpuStream::add_node(ggml_tensor* node) {
 
 void CpuStream::run_op(ggml_tensor*, int index, int count, void* op) {
   const Op& self = *static_cast<const Op*>(op);
-  if (index != 0) {
-    self.job(Worker{index, count});
-    return;
-  }
+  if (self.broken->cancelled()) return;
   const double start = now_s();
-  self.job(Worker{index, count});
-  *self.seconds += now_s() - start;
+  try {
+    self.job(Worker{index, count});
+  } catch (const std::bad_alloc&) {  // may not leave through ggml; the other workers finish their share
+    self.broken->cancel();
+  }
+  if (index == 0) *self.seconds += now_s() - start;
 }
 
 void CpuStream::add(Job job, double* seconds) {
   begin();
-  ops_.push_back({std::move(job), seconds});
+  ops_.push_back({std::move(job), seconds, &broken_});
   add_node(ggml_custom_4d(context_, GGML_TYPE_F32, 1, 1, 1, 1, nullptr, 0, run_op, GGML_N_TASKS_MAX, &ops_.back()));
 }
 
@@ -258,11 +260,13 @@ Status CpuStream::synchronize() {
   if (status.ok() && graph_ != nullptr) {
     const double start = now_s();
     const Times before = times_;
-    status = device_.compute(graph_, cancel_);
+    GgmlDevice::Watch watch{.cancel = cancel_, .broken = &broken_};
+    status = device_.compute(graph_, watch);
+    times_.wait_s += watch.waited_s;
     // ggml's products have no clock of their own: they are what is left.
     const double own = times_.attention_s - before.attention_s + times_.profile_s - before.profile_s + times_.plan_s -
                        before.plan_s + times_.other_s - before.other_s;
-    times_.matmul_s += std::max(0.0, now_s() - start - own);
+    times_.matmul_s += std::max(0.0, now_s() - start - watch.waited_s - own);
   }
   graph_ = nullptr;
   ops_.clear();
@@ -270,6 +274,7 @@ Status CpuStream::synchronize() {
   staged_.clear();
   retired_.clear();
   failed_ = {};
+  broken_.reset();
   ggml_reset(context_);
   return status;
 }

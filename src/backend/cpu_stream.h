@@ -11,6 +11,7 @@
 #include "backend/backend.h"
 #include "backend/cpu_weight.h"
 #include "backend/ggml_device.h"
+#include "base/cancel.h"
 
 namespace ei {
 
@@ -51,7 +52,8 @@ class CpuStream : public Stream {
   using QueueJob = std::function<void(WorkQueue&)>;
   struct Op {
     Job job;
-    double* seconds = nullptr;  // where worker 0's time goes
+    double* seconds = nullptr;      // where worker 0's time goes
+    CancelToken* broken = nullptr;  // raised when the job ran out of memory
   };
 
   static void run_op(ggml_tensor* node, int index, int count, void* op);
@@ -90,6 +92,7 @@ class CpuStream : public Stream {
   Times times_;
   double matmul_own_s_ = 0;  // products through the provider; part of Times::matmul_s already
   Status failed_;            // the first error of a call that could not report it itself
+  CancelToken broken_;       // by a job that ran out of memory: what it left is not to be read
 };
 
 }  // namespace ei

@@ -1,5 +1,13 @@
 #include "backend/ggml_device.h"
 
+#include <chrono>
+#include <future>
+#include <new>
+#include <system_error>
+#include <thread>
+
+#include "base/clock.h"
+
 namespace ei {
 
 namespace {
@@ -10,7 +18,33 @@ Function* procedure(ggml_backend_reg_t registry, const char* name) {
   return reinterpret_cast<Function*>(ggml_backend_reg_get_proc_address(registry, name));
 }
 
-bool raised(void* token) { return static_cast<const CancelToken*>(token)->cancelled(); }
+bool raised(const CancelToken* token) { return token != nullptr && token->cancelled(); }
+
+bool stops(void* watch) {
+  const auto& self = *static_cast<const GgmlDevice::Watch*>(watch);
+  return raised(self.cancel) || raised(self.broken);
+}
+
+// How long a caller that waits for its turn may not notice that it was cancelled.
+constexpr std::chrono::milliseconds kGlance{20};
+
+// ggml aborts when a thread of its pool cannot be started, so as many are started here first.
+Status rehearse(int threads) {
+  std::vector<std::thread> others;
+  std::promise<void> all_there;
+  const std::shared_future<void> end = all_there.get_future().share();
+  Status status;
+  try {
+    others.reserve(static_cast<size_t>(threads));
+    for (int i = 1; i < threads; ++i) others.emplace_back([end] { end.wait(); });
+  } catch (const std::system_error& error) {
+    status = make_error(ErrorKind::kMemory, "could not start %d threads (%s); lower --threads", threads,
+                        error.code().message().c_str());
+  }
+  all_there.set_value();
+  for (std::thread& other : others) other.join();
+  return status;
+}
 
 }  // namespace
 
@@ -42,6 +76,7 @@ Result<std::unique_ptr<GgmlDevice>> GgmlDevice::create(int threads) {
       self->free_pool_ == nullptr || self->set_abort_ == nullptr) {
     return make_error(ErrorKind::kDevice, "ggml's CPU backend lacks a function this engine needs");
   }
+  EI_RETURN_IF_ERROR(rehearse(threads));
   ggml_threadpool_params params = ggml_threadpool_params_default(threads);
   self->pool_ = new_pool(&params);
   if (self->pool_ == nullptr) return make_error(ErrorKind::kDevice, "could not start %d threads", threads);
@@ -56,16 +91,29 @@ Result<std::unique_ptr<GgmlDevice>> GgmlDevice::create(int threads) {
 }
 
 GgmlDevice::~GgmlDevice() {
-  if (backend_ != nullptr) ggml_backend_free(backend_);
+  if (backend_ != nullptr && !lost_) ggml_backend_free(backend_);
   if (pool_ != nullptr) free_pool_(pool_);
 }
 
-Status GgmlDevice::compute(ggml_cgraph* graph, const CancelToken* cancel) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  set_abort_(backend_, cancel != nullptr ? raised : nullptr, const_cast<CancelToken*>(cancel));
-  const ggml_status status = ggml_backend_graph_compute(backend_, graph);
-  if (cancel != nullptr && cancel->cancelled()) return make_error(ErrorKind::kInterrupted, "interrupted");
-  if (status == GGML_STATUS_ALLOC_FAILED) return make_error(ErrorKind::kMemory, "out of memory in a matrix product");
+Status GgmlDevice::compute(ggml_cgraph* graph, Watch& watch) {
+  const double start = now_s();
+  std::unique_lock<std::timed_mutex> lock(mutex_, std::defer_lock);
+  while (!lock.try_lock_for(kGlance) && !raised(watch.cancel)) {
+  }
+  watch.waited_s = now_s() - start;
+  if (raised(watch.cancel)) return make_error(ErrorKind::kInterrupted, "interrupted");
+  set_abort_(backend_, stops, &watch);
+  ggml_status status = GGML_STATUS_ALLOC_FAILED;
+  try {
+    if (!lost_) status = ggml_backend_graph_compute(backend_, graph);
+  } catch (const std::bad_alloc&) {
+    lost_ = true;
+  }
+  if (raised(watch.cancel)) return make_error(ErrorKind::kInterrupted, "interrupted");
+  if (status == GGML_STATUS_ALLOC_FAILED || raised(watch.broken)) {
+    return make_error(ErrorKind::kMemory,
+                      "out of memory in the forward pass; shorten the prompt or lower --batch-size");
+  }
   if (status != GGML_STATUS_SUCCESS) return make_error(ErrorKind::kDevice, "the CPU backend failed");
   return {};
 }

@@ -22,8 +22,14 @@ class GgmlDevice {
   ~GgmlDevice();
 
   int threads() const { return threads_; }
-  // Runs a graph on the pool; one graph at a time, whoever calls. kInterrupted when `cancel` was raised.
-  Status compute(ggml_cgraph* graph, const CancelToken* cancel);
+  struct Watch {
+    const CancelToken* cancel = nullptr;  // raised from outside, also while others have the pool; may be null
+    const CancelToken* broken = nullptr;  // raised by a node that could not do its work: no further node may run
+    double waited_s = 0;                  // out: until it was this graph's turn
+  };
+  // Runs a graph on the pool; one graph at a time, whoever calls. kInterrupted when `cancel` was raised, kMemory when
+  // `broken` was.
+  Status compute(ggml_cgraph* graph, Watch& watch);
   // The buffer type that holds `type` weights [rows, cols] in a form with faster kernels, or null.
   ggml_backend_buffer_type_t repacked_type(ggml_type type, int64_t rows, int64_t cols) const;
 
@@ -37,7 +43,10 @@ class GgmlDevice {
   void (*free_pool_)(ggml_threadpool*) = nullptr;
   void (*set_abort_)(ggml_backend_t, ggml_abort_callback, void*) = nullptr;
   std::vector<ggml_backend_buffer_type_t> extra_types_;
-  std::mutex mutex_;
+  std::timed_mutex mutex_;
+  // ggml's work buffer could not grow. It keeps a pointer to the one it deleted before, so its backend is neither used
+  // again nor freed.
+  bool lost_ = false;
 };
 
 }  // namespace ei

@@ -8,20 +8,33 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/clock.h"
+
 namespace ei {
 
 namespace {
 constexpr size_t kHugePage = size_t{2} << 20;
+// Memory handed out earlier may not have been touched yet, and a system that has none left kills.
+constexpr int64_t kMarginBytes = int64_t{32} << 20;
+
+// Mapping succeeds as long as there are addresses; whether there is memory behind them shows when it is too late.
+Status check_available(size_t bytes) {
+  const int64_t available = available_memory_bytes();
+  if (available < 0 || static_cast<int64_t>(bytes) <= available - kMarginBytes) return {};
+  return make_error(ErrorKind::kMemory, "out of memory: %zu MiB needed, %lld MiB available", bytes >> 20,
+                    static_cast<long long>(available >> 20));
 }
+}  // namespace
 
 Result<Buffer> allocate_host(size_t bytes) {
   if (bytes == 0) return Buffer();
   // Large memory starts on a huge page where the system has them, so that a long cache needs few address look-ups.
   const bool huge = bytes >= kHugePage;
+  if (huge) EI_RETURN_IF_ERROR(check_available(bytes));
   const size_t mapped = huge ? bytes + kHugePage : bytes;
   void* data = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) {
-    return make_error(ErrorKind::kMemory, "out of memory: %zu MiB could not be reserved (%s)", bytes >> 20,
+    return make_error(ErrorKind::kMemory, "out of memory: %zu KiB could not be reserved (%s)", bytes >> 10,
                       std::strerror(errno));
   }
   if (huge) {

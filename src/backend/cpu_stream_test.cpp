@@ -1,0 +1,108 @@
+// Streams that share the pool of one backend: waiting, cancelling, and work that runs out of memory.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <new>
+#include <thread>
+
+#include "backend/backend.h"
+#include "backend/host_memory.h"
+#include "base/clock.h"
+
+namespace ei {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::unique_ptr<Backend> cpu() {
+  BackendOptions options;
+  options.threads = 2;
+  auto backend = create_backend("cpu", options);
+  EXPECT_TRUE(backend.ok());
+  return std::move(backend).value();
+}
+
+// Holds the pool from construction until release().
+class Busy {
+ public:
+  explicit Busy(const Backend& backend) : stream_(std::move(backend.new_stream(nullptr)).value()) {
+    stream_->host([this] {
+      started_.set_value();
+      released_.get_future().wait();
+    });
+    thread_ = std::thread([this] { EXPECT_TRUE(stream_->synchronize().ok()); });
+    started_.get_future().wait();
+  }
+  void release() {
+    released_.set_value();
+    thread_.join();
+  }
+
+ private:
+  std::unique_ptr<Stream> stream_;
+  std::promise<void> started_;
+  std::promise<void> released_;
+  std::thread thread_;
+};
+
+TEST(CpuStream, CanBeCancelledWhileAnotherHasThePool) {
+  const std::unique_ptr<Backend> backend = cpu();
+  Busy busy(*backend);
+  CancelToken cancel;
+  const std::unique_ptr<Stream> stream = std::move(backend->new_stream(&cancel)).value();
+  bool ran = false;
+  stream->host([&] { ran = true; });
+  std::future<Status> status = std::async(std::launch::async, [&] { return stream->synchronize(); });
+  EXPECT_EQ(status.wait_for(100ms), std::future_status::timeout);
+  cancel.cancel();
+  const bool answered = status.wait_for(5s) == std::future_status::ready;
+  busy.release();
+  EXPECT_TRUE(answered);
+  const Status ended = status.get();
+  ASSERT_FALSE(ended.ok());
+  EXPECT_EQ(ended.error().kind, ErrorKind::kInterrupted);
+  EXPECT_FALSE(ran);
+}
+
+TEST(CpuStream, BooksItsWaitingApart) {
+  const std::unique_ptr<Backend> backend = cpu();
+  Busy busy(*backend);
+  const std::unique_ptr<Stream> stream = std::move(backend->new_stream(nullptr)).value();
+  stream->host([] {});
+  std::future<Status> status = std::async(std::launch::async, [&] { return stream->synchronize(); });
+  std::this_thread::sleep_for(400ms);
+  busy.release();
+  EXPECT_TRUE(status.get().ok());
+  EXPECT_GE(stream->times().wait_s, 0.2);
+  EXPECT_LT(stream->times().matmul_s, stream->times().wait_s / 2);
+}
+
+TEST(CpuStream, TurnsAJobWithoutMemoryIntoAnErrorAndRunsNothingBehindIt) {
+  const std::unique_ptr<Backend> backend = cpu();
+  const std::unique_ptr<Stream> stream = std::move(backend->new_stream(nullptr)).value();
+  bool ran = false;
+  stream->host([] { throw std::bad_alloc(); });
+  stream->host([&] { ran = true; });
+  const Status status = stream->synchronize();
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().kind, ErrorKind::kMemory);
+  EXPECT_FALSE(ran);
+  // The stream is as good as before.
+  stream->host([&] { ran = true; });
+  EXPECT_TRUE(stream->synchronize().ok());
+  EXPECT_TRUE(ran);
+}
+
+TEST(HostMemory, IsRefusedWhenTheSystemHasLess) {
+  const int64_t available = available_memory_bytes();
+  if (available < 0) GTEST_SKIP() << "the system does not say";
+  const Result<Buffer> too_much = allocate_host(static_cast<size_t>(available) + (size_t{64} << 20));
+  ASSERT_FALSE(too_much.ok());
+  EXPECT_EQ(too_much.error().kind, ErrorKind::kMemory);
+  EXPECT_TRUE(allocate_host(static_cast<size_t>(available) / 2).ok());
+}
+
+}  // namespace
+}  // namespace ei
