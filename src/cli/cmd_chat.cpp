@@ -129,6 +129,7 @@ Result<int> talk(const CommandContext& context, Conversation& conversation) {
     if (report.ok()) context.console.print_line(settings.json ? report_json(*report) : "");
     if (context.console.stdout_closed()) return exit_code(ErrorKind::kRuntime);
     if (report.ok()) print_timings(context.console, *report);
+    if (report.ok() && report->failure) return *report->failure;
     const bool interrupted = context.interrupts.interrupted();
     if (interrupted && (!terminal || settings.single_turn)) return exit_code(ErrorKind::kInterrupted);
     if (settings.single_turn) return 0;

@@ -84,6 +84,7 @@ Result<Reading> read_with(const CommandContext& context, const Engine& engine, c
                               .intro = "Answer (" + method + "):" + (own.console.stderr_is_terminal() ? " " : "\n"),
                               .options = generate_options(settings, context.interrupts)}));
   if (!settings.json) context.console.print_line("");
+  if (made.report.failure) return *made.report.failure;
   const bool right = eval::strip(made.report.text) == eval::strip(story.answer);
   return Reading{.report = std::move(made.report), .right = right};
 }

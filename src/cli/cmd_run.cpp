@@ -78,6 +78,7 @@ Result<int> command_run(const CommandContext& context) {
   context.console.print_line(settings.json ? report_json(made.report) : "");
   if (context.console.stdout_closed()) return exit_code(ErrorKind::kRuntime);
   print_timings(context.console, made.report);
+  if (made.report.failure) return *made.report.failure;
   return context.interrupts.interrupted() ? exit_code(ErrorKind::kInterrupted) : 0;
 }
 

@@ -46,6 +46,7 @@ RunReport make_report(const ReportInput& input) {
   RunReport report;
   report.text = input.result.text;
   report.finish_reason = input.result.finish_reason;
+  report.failure = input.result.failure;
   report.model = engine.file().path();
   report.backend = engine.backend().name();
   report.backend_detail = engine.backend().describe();

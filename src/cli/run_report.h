@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "cli/console.h"
@@ -14,6 +15,7 @@ namespace ei::cli {
 struct RunReport {
   std::string text;
   std::string finish_reason;
+  std::optional<Error> failure;  // why an answer ends early; said after it was printed
   std::string model;
   std::string backend;
   std::string backend_detail;  // kernels and dense maths that ran

@@ -50,8 +50,10 @@ Result<GenerateResult> generate(Session& session, std::span<const int32_t> promp
     const bool more = options.max_tokens < 0 || count + 1 < options.max_tokens;
     if (!more || session.position() >= session.context()) break;
     if (Status fed = session.decode(token); !fed.ok()) {
-      if (fed.error().kind != ErrorKind::kInterrupted) return fed.error();
-      result.finish_reason = "interrupted";
+      const ErrorKind kind = fed.error().kind;
+      if (kind != ErrorKind::kInterrupted && kind != ErrorKind::kMemory) return fed.error();
+      result.finish_reason = kind == ErrorKind::kMemory ? "memory" : "interrupted";
+      if (kind == ErrorKind::kMemory) result.failure = fed.error();
       break;
     }
   }

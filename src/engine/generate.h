@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,8 +32,9 @@ struct GenerateCallbacks {
 struct GenerateResult {
   std::string text;
   std::vector<int32_t> tokens;
-  std::string finish_reason;  // "stop" (end token or stop string), "length", "interrupted"
-  double ttft_s = 0;          // start of the prompt to the first generated token
+  std::string finish_reason;     // "stop" (end token or stop string), "length", "interrupted", "memory"
+  std::optional<Error> failure;  // with "memory": what there is could be made, the rest could not
+  double ttft_s = 0;             // start of the prompt to the first generated token
   uint32_t seed = 0;
 };
 

@@ -1,5 +1,6 @@
 // The forward pass: embed, then per layer project -> append -> attend -> finish, then logits.
 #include <algorithm>
+#include <new>
 
 #include "base/clock.h"
 #include "engine/session_state.h"
@@ -87,7 +88,14 @@ Result<Session::State::Rows> Session::State::record(std::span<const int32_t> chu
 
 Result<Session::State::Rows> Session::State::forward(std::span<const int32_t> chunk, Wanted wanted, bool plan) {
   const int32_t first = store.next_position();
-  Result<Rows> recorded = record(chunk, wanted, plan);
+  Result<Rows> recorded = [&]() -> Result<Rows> {
+    try {
+      return record(chunk, wanted, plan);
+    } catch (const std::bad_alloc&) {
+      return make_error(ErrorKind::kMemory, "out of memory at position %d; shorten the prompt or lower --predict",
+                        first);
+    }
+  }();
   const Status ran = stream->synchronize();
   if (recorded.ok() && ran.ok()) {
     if (compressor) compressor->observer().advance(first, static_cast<int64_t>(chunk.size()));

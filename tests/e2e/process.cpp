@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,6 +42,11 @@ int input_descriptor(const std::string& input) {
   ::dup2(err, STDERR_FILENO);
   for (const auto& [name, value] : invocation.variables) ::setenv(name.c_str(), value.c_str(), 1);
   if (invocation.as_nobody && ::geteuid() == 0 && (::setgid(kNobody) != 0 || ::setuid(kNobody) != 0)) ::_exit(126);
+  if (invocation.address_space > 0) {
+    const auto bytes = static_cast<rlim_t>(invocation.address_space);
+    const rlimit limit{bytes, bytes};
+    if (::setrlimit(RLIMIT_AS, &limit) != 0) ::_exit(126);
+  }
   std::vector<char*> words = {const_cast<char*>(EI_PROGRAM)};
   for (const std::string& word : invocation.arguments) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
@@ -52,6 +59,7 @@ Process::Process(const Invocation& invocation) : start_s_(now_s()) {
   int out[2];
   int err[2];
   EI_CHECK(::pipe2(out, O_CLOEXEC) == 0 && ::pipe2(err, O_CLOEXEC) == 0);
+  if (invocation.pipe_bytes > 0) EI_CHECK(::fcntl(out[1], F_SETPIPE_SZ, invocation.pipe_bytes) > 0);
   const int in = input_descriptor(invocation.input);
   pid_ = ::fork();
   EI_CHECK(pid_ >= 0);
@@ -103,6 +111,36 @@ bool Process::wait_for(const std::string& text, const std::string& where) {
 bool Process::wait_for_out(const std::string& text) { return wait_for(text, outcome_.out); }
 bool Process::wait_for_err(const std::string& text) { return wait_for(text, outcome_.err); }
 void Process::send(int signal_number) const { ::kill(pid_, signal_number); }
+
+void Process::send_at_once(std::initializer_list<int> signal_numbers) const {
+  send(SIGSTOP);
+  int status = 0;
+  ::waitpid(pid_, &status, WUNTRACED);
+  EI_CHECK(WIFSTOPPED(status));
+  for (const int signal_number : signal_numbers) send(signal_number);
+  send(SIGCONT);
+}
+
+bool Process::running() {
+  siginfo_t info{};
+  return ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0;
+}
+
+bool Process::wait_until_stuck() {
+  const double limit = now_s() + kLimitSeconds;
+  const int room = ::fcntl(out_, F_GETPIPE_SZ);
+  constexpr int kPieceBytes = 64;        // a write that does not fit waits as a whole
+  constexpr double kStillSeconds = 1.5;  // a token takes milliseconds, on a busy machine a tenth of a second
+  int waiting = 0;
+  for (double still_since = now_s(); waiting < room - kPieceBytes || now_s() - still_since < kStillSeconds;) {
+    if (now_s() > limit || !running()) return false;
+    const int before = waiting;
+    ::ioctl(out_, FIONREAD, &waiting);
+    if (waiting != before) still_since = now_s();
+    ::poll(nullptr, 0, 20);
+  }
+  return true;
+}
 
 void Process::close_stdout() {
   ::close(out_);

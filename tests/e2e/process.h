@@ -3,6 +3,8 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +24,8 @@ struct Invocation {
   std::string input = {};                                           // stdin
   std::vector<std::pair<std::string, std::string>> variables = {};  // EI_ARG_* and the like
   bool as_nobody = false;                                           // drop root first, where the test has it
+  int pipe_bytes = 0;                                               // how much of stdout waits unread; 0: the system's
+  int64_t address_space = 0;                                        // bytes, as ulimit -v; 0: no limit
 };
 
 // A running program: stdin is closed behind its input, stdout and stderr are pipes.
@@ -35,7 +39,12 @@ class Process {
   // Reads on until stdout (or stderr) holds `text`; false when the program ends or the time is up first.
   bool wait_for_out(const std::string& text);
   bool wait_for_err(const std::string& text);
+  // Reads nothing until the program is stuck writing to a full stdout; false when that does not happen.
+  bool wait_until_stuck();
+  bool running();
   void send(int signal_number) const;
+  // Delivers all of these before the program runs on; they must differ, because equal ones become one.
+  void send_at_once(std::initializer_list<int> signal_numbers) const;
   void close_stdout();
   // Reads everything and waits for the end.
   Outcome finish();

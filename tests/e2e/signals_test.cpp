@@ -15,6 +15,12 @@ namespace {
 // Generates for as long as the context lasts.
 const std::vector<std::string> kEndless = {"run", "--raw", "-p", "Once upon a time", "--ignore-eos", "-s", "1"};
 
+std::string long_story() {
+  std::string story;
+  while (story.size() < 300000) story += "The miller went down to the river and counted the boats again. ";
+  return story;
+}
+
 TEST(Interrupt, TheFirstPrintsWhatThereIs) {
   Process process({.arguments = kEndless});
   ASSERT_TRUE(process.wait_for_out(" "));
@@ -23,6 +29,54 @@ TEST(Interrupt, TheFirstPrintsWhatThereIs) {
   EXPECT_EQ(outcome.code, 130) << outcome.err;
   EXPECT_TRUE(outcome.out.ends_with('\n'));
   EXPECT_NE(outcome.err.find("generated"), std::string::npos) << outcome.err;
+}
+
+TEST(Interrupt, TheFirstEndsAChatWithWhatThereIs) {
+  Process process({.arguments = {"chat", "-p", "Tell me a story.", "--ignore-eos", "-s", "1"}});
+  ASSERT_TRUE(process.wait_for_out(" "));
+  process.send(SIGINT);
+  const Outcome outcome = process.finish();
+  EXPECT_EQ(outcome.code, 130) << outcome.err;
+  EXPECT_TRUE(outcome.out.ends_with('\n'));
+  EXPECT_NE(outcome.err.find("generated"), std::string::npos) << outcome.err;
+}
+
+// Nobody reads the answer, so the program cannot even finish its token.
+TEST(Interrupt, TheSecondLeavesAnAnswerAtOnce) {
+  const std::vector<std::string> chat = {"chat", "-p", "Tell me a story.", "--ignore-eos", "-s", "1"};
+  for (const std::vector<std::string>& arguments : {kEndless, chat}) {
+    SCOPED_TRACE(arguments[0]);
+    Process process({.arguments = arguments, .pipe_bytes = 4096});
+    ASSERT_TRUE(process.wait_until_stuck());
+    process.send(SIGINT);
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    ASSERT_TRUE(process.running());
+    process.send(SIGINT);
+    const Outcome outcome = process.finish();
+    EXPECT_EQ(outcome.code, 130) << outcome.err;
+    EXPECT_EQ(outcome.err.find("generated"), std::string::npos) << outcome.err;
+  }
+}
+
+TEST(Interrupt, TheSecondLeavesAPromptAtOnce) {
+  for (const char* command : {"run", "chat"}) {
+    for (const bool twice : {false, true}) {
+      SCOPED_TRACE(std::string(command) + (twice ? ", twice" : ", once"));
+      Process process({.arguments = {command, "-v", "-f", "-"}, .input = long_story()});
+      ASSERT_TRUE(process.wait_for_err("loaded"));
+      std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+      if (twice) {
+        process.send_at_once({SIGINT, SIGTERM});
+      } else {
+        process.send(SIGINT);
+      }
+      const Outcome outcome = process.finish();
+      EXPECT_EQ(outcome.code, 130) << outcome.err;
+      EXPECT_EQ(outcome.out, "");
+      // The first says why there is no answer; the second says nothing any more.
+      EXPECT_EQ(outcome.err.find("interrupted") == std::string::npos, twice) << outcome.err;
+    }
+  }
 }
 
 TEST(Interrupt, JsonIsStillWritten) {
@@ -40,9 +94,7 @@ TEST(Interrupt, JsonIsStillWritten) {
 }
 
 TEST(Interrupt, ALongPromptStopsWithinASecond) {
-  std::string story;
-  while (story.size() < 300000) story += "The miller went down to the river and counted the boats again. ";
-  Process process({.arguments = {"run", "-v"}, .input = story});
+  Process process({.arguments = {"run", "-v"}, .input = long_story()});
   ASSERT_TRUE(process.wait_for_err("loaded"));
   std::this_thread::sleep_for(std::chrono::milliseconds(1500));
   const double start = now_s();

@@ -1,0 +1,64 @@
+// Memory that runs out, at any point: one clear line and exit code 4, what was generated is printed, never a signal.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "process.h"
+
+namespace ei::e2e {
+namespace {
+
+constexpr int64_t kStep = int64_t{2} << 20;
+constexpr int64_t kMost = int64_t{1} << 30;
+
+// Two threads wherever the test runs, and a cache that grows fast.
+std::vector<std::string> endless(std::vector<std::string> more) {
+  std::vector<std::string> arguments = {
+      "run", "--raw", "-p", "Once upon a time", "--ignore-eos", "-t", "2", "-ctk", "f32", "-ctv", "f32", "-s", "1"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+Outcome run_within(int64_t bytes, std::vector<std::string> more) {
+  Invocation invocation{.arguments = endless(std::move(more)), .address_space = bytes};
+#if defined(__x86_64__)
+  invocation.variables = {{"EI_DENSE", "ggml"}};  // oneDNN's own ways to fail are not held to this
+#endif
+  return run(invocation);
+}
+
+// Every amount of memory, from too little to load anything to enough for a short answer. Returns the latter.
+int64_t expect_clear_lines_up_to_enough() {
+  for (int64_t bytes = 16 * kStep; bytes < kMost; bytes += kStep) {
+    const Outcome outcome = run_within(bytes, {"-n", "20"});
+    if (outcome.code == 0) return bytes;
+    if (outcome.code == 127) continue;  // the system could not even start the program
+    EXPECT_EQ(outcome.signal, 0) << bytes << outcome.err;
+    EXPECT_EQ(outcome.code, 4) << bytes << outcome.err;
+    EXPECT_TRUE(outcome.err.starts_with("entropyinfer: ")) << outcome.err;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  }
+  ADD_FAILURE() << "never enough";
+  return kMost;
+}
+
+TEST(Memory, ThatRunsOutEndsInOneLineAndKeepsWhatWasGenerated) {
+  const int64_t enough = expect_clear_lines_up_to_enough();
+  const Outcome text = run_within(enough + kStep, {"-n", "-1"});
+  EXPECT_EQ(text.signal, 0);
+  EXPECT_EQ(text.code, 4) << text.err;
+  EXPECT_GT(text.out.size(), 40u);
+  EXPECT_NE(text.err.find("entropyinfer: the KV cache does not fit in memory"), std::string::npos) << text.err;
+
+  const Outcome json = run_within(enough + kStep, {"-n", "-1", "--json"});
+  EXPECT_EQ(json.code, 4) << json.err;
+  const auto object = nlohmann::json::parse(json.out, nullptr, false);
+  ASSERT_FALSE(object.is_discarded()) << json.out << json.err;
+  EXPECT_EQ(object["finish_reason"], "memory");
+  EXPECT_GT(object["text"].get<std::string>().size(), 40u);
+}
+
+}  // namespace
+}  // namespace ei::e2e
