@@ -52,6 +52,7 @@ std::vector<float> result_of(const AttentionVariant& variant, RandomAttention& i
 }
 
 void check(const AttentionShape& shape, uint64_t seed, const BlockPlan* plan = nullptr) {
+  if (left_out(shape)) return;
   RandomAttention input(shape, seed);
   const std::vector<float> want = result_of(scalar_attention(), input, plan);
   for (const Emulated& one : emulated()) {
