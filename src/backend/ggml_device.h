@@ -6,6 +6,7 @@
 #include <ggml-backend.h>
 #include <ggml.h>
 
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -35,6 +36,8 @@ class GgmlDevice {
 
  private:
   GgmlDevice() = default;
+  bool take_turn(const Watch& watch);  // false: cancelled before it came
+  void end_turn();
 
   int threads_ = 1;
   ggml_backend_dev_t device_ = nullptr;
@@ -43,7 +46,9 @@ class GgmlDevice {
   void (*free_pool_)(ggml_threadpool*) = nullptr;
   void (*set_abort_)(ggml_backend_t, ggml_abort_callback, void*) = nullptr;
   std::vector<ggml_backend_buffer_type_t> extra_types_;
-  std::timed_mutex mutex_;
+  std::mutex mutex_;  // guards busy_
+  std::condition_variable turn_ended_;
+  bool busy_ = false;
   // ggml's work buffer could not grow. It keeps a pointer to the one it deleted before, so its backend is neither used
   // again nor freed.
   bool lost_ = false;
