@@ -132,6 +132,7 @@ class Evaluation {
                           .prediction = sides_.engine->tokenizer().detokenize(words.first(words.size() - 1), false),
                           .answer = item.answer,
                           .right = answers[i].right,
+                          .depth = item.depth,
                           .density = density};
       if (!context_.console.print(item_json(context_.settings, out, line)))
         return Error{ErrorKind::kRuntime, "stdout was closed"};

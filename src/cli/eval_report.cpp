@@ -49,6 +49,7 @@ std::string item_json(const Settings& settings, const EvalSide& side, const Eval
                {"method", side.method},
                {"method_options", side.method_options},
                {"score", item.right ? 1 : 0},
+               {"depth", item.depth},
                {"prediction", item.prediction},
                {"answer", item.answer},
                {"density", item.density},

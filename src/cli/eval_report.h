@@ -43,6 +43,7 @@ struct EvalItem {
   std::string prediction;
   std::string answer;
   bool right = false;
+  double depth = 0;  // of the fact in the text, 0 to 1
   double density = 1;
 };
 

@@ -125,7 +125,8 @@ class Writer {
                              .question = facts.question,
                              .answer = facts.answer,
                              .begin = begin,
-                             .end = size(tail) + 1});
+                             .end = size(tail) + 1,
+                             .depth = parts_[i].kind->make == nullptr ? parts_[i].depth : 0});
       append(tail, i + 1 < parts_.size() ? frame_.next : frame_.end);
     }
     return tail;
@@ -158,7 +159,7 @@ class Writer {
       const int64_t before = tape.tokens_before(sentence);
       for (; next < lines.size() && lines[next].depth * static_cast<double>(room) <= static_cast<double>(before);
            ++next)
-        append(exam_.tokens, parts_[lines[next].part].lines[lines[next].line]);
+        place(lines[next]);
       if (before == room) break;
       EI_ASSIGN_OR_RETURN(Tokens tokens, tokenizer_.tokenize(tape.sentence(sentence), {}));
       tokens.resize(static_cast<size_t>(std::min(size(tokens), room - before)));
@@ -167,8 +168,15 @@ class Writer {
         exam_.tokens.push_back(token);
       }
     }
-    for (; next < lines.size(); ++next) append(exam_.tokens, parts_[lines[next].part].lines[lines[next].line]);
+    for (; next < lines.size(); ++next) place(lines[next]);
     return {};
+  }
+
+  void place(const Placed& at) {
+    const Part& part = parts_[at.part];
+    if (!part.facts.gold.empty() && part.facts.gold[0] == at.line)
+      exam_.items[at.part].depth = static_cast<double>(exam_.tokens.size()) / static_cast<double>(spec_.length);
+    append(exam_.tokens, part.lines[at.line]);
   }
 
   const ExamSpec& spec_;

@@ -31,6 +31,7 @@ struct ExamItem {
   // Positions of the answer's tokens, the one that ends it included.
   int64_t begin = 0;
   int64_t end = 0;
+  double depth = 0;  // share of the exam's tokens before the first fact that is asked for; of quotes about; none: 0
 };
 
 struct Exam {

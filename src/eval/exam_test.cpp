@@ -95,6 +95,15 @@ TEST(Exams, HideTheAnswersInTheText) {
   }
 }
 
+TEST(Exams, SayHowDeepAFactStands) {
+  const Exam exam = make({.kinds = {"num", "num", "multi"}, .length = 3000, .seed = 3, .haystack = {}});
+  for (const ExamItem& item : exam.items) {
+    const auto at = static_cast<int64_t>(item.depth * 3000 + 0.5);
+    const std::string fact = text_of(exam, at, at + 40);
+    EXPECT_NE(fact.find(item.answer.substr(0, item.answer.find(','))), std::string::npos) << fact;
+  }
+}
+
 TEST(Exams, DependOnTheSeedAlone) {
   const ExamSpec spec{.kinds = {"multi", "list"}, .length = 2048, .seed = 7, .haystack = {}};
   EXPECT_EQ(make(spec).tokens, make(spec).tokens);
