@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build/cross}
 quick=AttentionChoice.*:Attention.SeesOnlyTheWindow:Attention.ReadsCompacted*:Attention.GivesZeros*:Attention.IsDense*
-peaks=PeakChoice.*:ByteProducts/*:RowPeaks.*:*ProfileTwins.EveryPeak*:*ProfileTwins.Asks*
+peaks=PeakChoice.*:ByteProducts/*:RowPeaks.*:*PeakTwins.*
 filter=${2:-$quick:Attention.DoesNotDependOnHow*:$peaks}
 
 case "$(uname -m)" in
@@ -68,7 +68,8 @@ if ! command -v "$qemu" >/dev/null || [ ! -d "$googletest" ]; then
   echo "cross_check: not run: needs $qemu (qemu-user) and GoogleTest's sources"
   exit 0
 fi
-for source in src/kernels/attention_test.cpp src/kernels/cpu/profile_test.cpp src/kernels/cpu/row_peaks_test.cpp; do
+for source in src/kernels/attention_test.cpp src/kernels/cpu/profile_test.cpp \
+  src/kernels/cpu/peak_scores_test.cpp src/kernels/cpu/row_peaks_test.cpp; do
   compile "$source" $plain $warnings -I"$googletest/include"
 done
 for source in "$googletest/src/gtest-all.cc" "$googletest/src/gtest_main.cc"; do

@@ -96,7 +96,16 @@ def variants(budget, threshold):
         'by habit, local 128': made(habits.by_habit(half_away, quarter, local_places=128)),
         'by habit, block 16': made(habit, block=16),
         'by habit, layer 0 too': made(habit, first_sparse_layer=0),
+        'by habit, probed half as often': made(habits.by_habit(half_away, quarter, every=8)),
     }
+    for rated in (2, 3, 4, 8):
+        wide = scores.wanting_rows(1 / 4, rated=rated)
+        resting = scores.wanting_rows(1 / 2, scores.away_rows, rated=rated)
+        table['rated 1/%d' % rated] = made(habits.by_habit(half_away, wide, every=8))
+        table['rated 1/%d, resting too' % rated] = made(habits.by_habit(resting, wide, every=8))
+    table['rated 1/2, late midrange'] = made(habits.by_habit(
+        half_away, lambda s: scores.midrange(s) if s.layer >= ref.NL * 3 // 4 else scores.wanting_rows(1 / 4, rated=2)(s),
+        every=8))
     for layer in range(1, ref.NL):
         for head in range(KV_HEADS):
             choices = {0: scores.group_mean, 1: scores.midrange}

@@ -134,6 +134,8 @@ const std::vector<PrefillFlag>& prefill_table() {
        Reader::kHabitSelection, tokens(&Options::local_budget, 0)},
       {"--resting-share", "N", "sparse prefill: a resting kv_head reads at least one token in N; 0: as the others",
        Reader::kHabitSelection, tokens(&Options::resting_share, 0)},
+      {"--rated-share", "N", "sparse prefill: a wide kv_head rates one token in N, where a bound promises most; 0: all",
+       Reader::kHabitSelection, tokens(&Options::rated_share, 0)},
       {"--rigid-test", "WHEN", "sparse prefill: causal, or whole-trace (looks at later segments too, as released)",
        Reader::kEntropyRule,
        one_of<RigidTest>(&Options::rigid_test,

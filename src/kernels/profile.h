@@ -118,7 +118,7 @@ struct KeyPanels {
   float* key_scales = nullptr;    // [kv_heads, capacity]
   int64_t capacity = 0;           // panels of keys per kv_head
   int8_t* bounds = nullptr;       // [kv_heads, bound_capacity, 8 * 2 * head_dim]
-  float* bound_scales = nullptr;  // [kv_heads, bound_capacity]
+  float* bound_scales = nullptr;  // [kv_heads, bound_capacity, 8]: of each super-block, whatever stands behind it
   int64_t bound_capacity = 0;
   int32_t super_blocks = 0;  // blocks in a super-block
 };
@@ -137,7 +137,8 @@ struct PackKeysParams {
 
 // Peak scores (kGroupPeak) of one segment by kv_heads with different care. wanting[t] is the largest bound of a
 // super-block, (q+ . kmax + q- . kmin) * scale, less the log-sum-exp of the own segment's keys and the first block's
-// peak. Keys and queries are rounded to 8 bits.
+// peak; what a super-block promises is the largest such gap of a row. Blocks that are not rated get a score below all
+// others. Keys and queries are rounded to 8 bits.
 struct PeakScoreParams {
   BlockRows rows;
   int32_t segment = 0;  // index into rows
@@ -155,6 +156,7 @@ struct PeakScoreParams {
   // more before this one. Written where care asks for it.
   float* probes = nullptr;
   float* wanting = nullptr;  // [kv_heads, rows of the segment], written where rows are chosen; null: not wanted
+  float* promise = nullptr;  // [kv_heads, whole super-blocks], written where blocks are; null: not wanted
 };
 
 // Fills plan->blocks with the highest-ranked blocks of every row. plan->offsets says how many each list takes; it is

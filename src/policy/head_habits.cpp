@@ -6,12 +6,16 @@ namespace ei::policy {
 
 namespace {
 constexpr int32_t kFirstProbed = 2;  // segments: before, there is nothing far
-constexpr int32_t kProbeEvery = 4;
+constexpr int32_t kProbeEvery = 8;
 constexpr float kDecay = 0.9f;
 // A head is local when less than this share of what it does not give to the first block, and less than this share of
 // all, goes far.
 constexpr float kFarShare = 0.015f;
 constexpr float kFarFloor = 0.003f;
+// What lies before, as far as it is more than this, adds only a part of its length to what is rated: the longer a text,
+// the smaller the share of it that anybody wants.
+constexpr int64_t kLong = 32768;
+constexpr int64_t kFurtherShare = 4;
 }  // namespace
 
 const char* head_kind_name(HeadKind kind) {
@@ -45,12 +49,30 @@ HeadKind kind_of(const HeadHabit& habit) {
   return habit.first > 1 - habit.first - habit.far ? HeadKind::kResting : HeadKind::kWide;
 }
 
-HeadCare care_for(const PrefillOptions& options, HeadKind kind, int64_t rows) {
+namespace {
+// A kv_head with such a share reads at least one block in so many; 0: no share.
+int32_t share_of(const PrefillOptions& options, int32_t layer, HeadKind kind) {
+  if (layer < options.layer_skip) return options.early_share;
+  return options.select == BlockRank::kHabit && kind == HeadKind::kResting ? options.resting_share : 0;
+}
+
+int32_t rated_blocks(const PrefillOptions& options, HeadKind kind, int32_t segment) {
+  // What a resting kv_head looks up now and then is what a bound over many keys misses.
+  if (options.rated_share == 0 || kind != HeadKind::kWide) return 0;
+  const int64_t before = int64_t{segment} * options.segment;
+  const int64_t further = std::max<int64_t>(before - kLong, 0);
+  const int64_t tokens = (before - further + further / kFurtherShare) / options.rated_share;
+  return static_cast<int32_t>(std::max<int64_t>(options.threshold, tokens) / options.block);
+}
+}  // namespace
+
+HeadCare care_for(const PrefillOptions& options, HeadKind kind, int32_t segment, int64_t rows) {
   HeadCare care;
   if (options.select != BlockRank::kHabit) return care;
   care.latest = kind == HeadKind::kLocal;
   if (kind == HeadKind::kWide) care.rows = static_cast<int32_t>(std::max<int64_t>(1, rows / 4));
   if (kind == HeadKind::kResting) care.rows = static_cast<int32_t>(std::max<int64_t>(1, rows / 2));
+  care.blocks = rated_blocks(options, kind, segment);
   care.homeless = kind == HeadKind::kResting;
   return care;
 }
@@ -62,9 +84,7 @@ int32_t count_for(const PrefillOptions& options, int32_t layer, HeadKind kind, i
   const bool habit = options.select == BlockRank::kHabit;
   if (habit && kind == HeadKind::kLocal && options.local_budget > 0)
     return std::min(count, std::max(1, options.local_budget / options.block));
-  int32_t share = 0;
-  if (habit && kind == HeadKind::kResting) share = options.resting_share;
-  if (layer < options.layer_skip) share = options.early_share;
+  const int32_t share = share_of(options, layer, kind);
   return share > 0 ? std::max(count, visible / share) : count;
 }
 

@@ -20,14 +20,14 @@ struct HeadHabit {
   int32_t probes = 0;
 };
 
-// Is this segment probed? All are while the text is dense, later every fourth.
+// Is this segment probed? All are while the text is dense, later every eighth.
 bool is_probed_segment(const PrefillOptions& options, int32_t segment);
 // Folds the probe of a segment in.
 void add_probe(const PrefillOptions& options, int32_t segment, float first, float far, HeadHabit& habit);
 
 HeadKind kind_of(const HeadHabit& habit);
-// How the blocks of a kv_head are rated in a segment of `rows` rows.
-HeadCare care_for(const PrefillOptions& options, HeadKind kind, int64_t rows);
+// How the blocks of a kv_head are rated in a segment of which `rows` rows are here.
+HeadCare care_for(const PrefillOptions& options, HeadKind kind, int32_t segment, int64_t rows);
 // Blocks that a kv_head of this kind reads in a segment for which its budget allows `count`.
 int32_t count_for(const PrefillOptions& options, int32_t layer, HeadKind kind, int32_t segment, int32_t count);
 

@@ -29,12 +29,12 @@ TEST(HeadHabits, TellsLocalRestingAndWideHeadsApart) {
   EXPECT_EQ(kind_of(habit_of(0.03f, 0.10f)), HeadKind::kWide);
 }
 
-TEST(HeadHabits, ProbesTheDensePartAndThenEveryFourthSegment) {
+TEST(HeadHabits, ProbesTheDensePartAndThenEveryEighthSegment) {
   const PrefillOptions options = habit_options();  // segments of 512, dense below 4096
   std::vector<int32_t> probed;
   for (int32_t segment = 0; segment < 18; ++segment)
     if (is_probed_segment(options, segment)) probed.push_back(segment);
-  EXPECT_EQ(probed, (std::vector<int32_t>{2, 3, 4, 5, 6, 7, 8, 12, 16}));
+  EXPECT_EQ(probed, (std::vector<int32_t>{2, 3, 4, 5, 6, 7, 8, 16}));
   PrefillOptions peak = options;
   peak.select = BlockRank::kPeak;
   EXPECT_FALSE(is_probed_segment(peak, 4));
@@ -73,14 +73,26 @@ TEST(HeadHabits, GivesEarlyLayersTheirShareOfTheText) {
 
 TEST(HeadHabits, AsksFewerRowsWhereHeadsAllowIt) {
   const PrefillOptions options = habit_options();
-  EXPECT_TRUE(care_for(options, HeadKind::kLocal, 512).latest);
-  EXPECT_EQ(care_for(options, HeadKind::kUnknown, 512).rows, 0);
-  EXPECT_EQ(care_for(options, HeadKind::kWide, 512).rows, 128);
-  EXPECT_EQ(care_for(options, HeadKind::kResting, 512).rows, 256);
-  EXPECT_TRUE(care_for(options, HeadKind::kResting, 512).homeless);
+  EXPECT_TRUE(care_for(options, HeadKind::kLocal, 20, 512).latest);
+  EXPECT_EQ(care_for(options, HeadKind::kUnknown, 20, 512).rows, 0);
+  EXPECT_EQ(care_for(options, HeadKind::kWide, 20, 512).rows, 128);
+  EXPECT_EQ(care_for(options, HeadKind::kResting, 20, 512).rows, 256);
+  EXPECT_TRUE(care_for(options, HeadKind::kResting, 20, 512).homeless);
   PrefillOptions peak = options;
   peak.select = BlockRank::kPeak;
-  EXPECT_FALSE(care_for(peak, HeadKind::kLocal, 512).latest);
+  EXPECT_FALSE(care_for(peak, HeadKind::kLocal, 20, 512).latest);
+}
+
+TEST(HeadHabits, WideHeadsRateAShareOfALongText) {
+  PrefillOptions options;
+  options.select = BlockRank::kHabit;
+  EXPECT_EQ(care_for(options, HeadKind::kWide, 100, 512).blocks, 0);
+  options.rated_share = 2;
+  EXPECT_EQ(care_for(options, HeadKind::kWide, 10, 512).blocks, 4096 / 8);
+  EXPECT_EQ(care_for(options, HeadKind::kWide, 40, 512).blocks, 20480 / 2 / 8);
+  EXPECT_EQ(care_for(options, HeadKind::kWide, 64, 512).blocks, 32768 / 2 / 8);
+  EXPECT_EQ(care_for(options, HeadKind::kWide, 192, 512).blocks, (32768 + 65536 / 4) / 2 / 8);
+  EXPECT_EQ(care_for(options, HeadKind::kResting, 100, 512).blocks, 0);
 }
 
 }  // namespace

@@ -66,6 +66,8 @@ struct PrefillOptions {
   BlockRank select = BlockRank::kMidrange;
   int32_t local_budget = 128;  // habit: tokens a local kv_head reads beside its segment; 0: as many as the others
   int32_t resting_share = 16;  // habit: a resting kv_head reads at least 1/16 of what lies before; 0: as the others
+  int32_t rated_share = 0;     // habit: a wide kv_head rates 1/rated_share of what lies before, where most is promised
+                               // (never less than the threshold, and less of a long text); 0: all
   RigidTest rigid_test = RigidTest::kCausal;
 
   SegmentGrid grid() const { return {segment, block}; }

@@ -45,7 +45,8 @@ Json prefill_json(const PrefillOptions& options) {
           {"sparse-mode", policy::sparse_mode_name(options.mode)},
           {"select", policy::block_rank_name(options.select)},
           {"local-budget", options.local_budget},
-          {"resting-share", options.resting_share}};
+          {"resting-share", options.resting_share},
+          {"rated-share", options.rated_share}};
 }
 
 Json kv_json(const policy::KvOptions& options) {

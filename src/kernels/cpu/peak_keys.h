@@ -73,8 +73,12 @@ class PeakKeys {
         first = false;
       }
     }
-    place_keys(rows, 2 * dim, params.out.bounds + (h * params.out.bound_capacity + panel) * kPanelKeys * 2 * dim,
-               params.out.bound_scales[h * params.out.bound_capacity + panel]);
+    const int64_t at = (h * params.out.bound_capacity + panel) * kPanelKeys;
+    int8_t small[2 * kMostDim];
+    for (int s = 0; s < kPanelKeys; ++s) {
+      params.out.bound_scales[at + s] = quantise(rows + s * 2 * dim, 2 * dim, small);
+      place_key(small, s, 2 * dim, params.out.bounds + at * 2 * dim);
+    }
   }
 
   static const void* element(const void* data, DType type, int64_t index) {
@@ -84,9 +88,11 @@ class PeakKeys {
   static void place_keys(const float* rows, int dim, int8_t* to, float& scale) {
     int8_t small[kPanelKeys * 2 * kMostDim];
     scale = quantise(rows, int64_t{kPanelKeys} * dim, small);
-    for (int key = 0; key < kPanelKeys; ++key)
-      for (int d = 0; d < dim; d += Isa::kRun)
-        std::memcpy(to + Isa::key_index(key, d, dim), small + key * dim + d, Isa::kRun);
+    for (int key = 0; key < kPanelKeys; ++key) place_key(small + key * dim, key, dim, to);
+  }
+
+  static void place_key(const int8_t* values, int key, int dim, int8_t* panel) {
+    for (int d = 0; d < dim; d += Isa::kRun) std::memcpy(panel + Isa::key_index(key, d, dim), values + d, Isa::kRun);
   }
 };
 

@@ -20,21 +20,32 @@ struct PeakTiles {
   int64_t* token;  // [tiles, kTileRows], row of the call; rows behind the last repeat it
 };
 
+// Some blocks, ascending; without a list the first `count`.
+struct PeakBlocks {
+  const int32_t* list;
+  int64_t count;
+  int64_t operator[](int64_t i) const { return list != nullptr ? list[i] : i; }
+};
+
 // Where everything lies.
 struct PeakLayout {
   const PeakScoreParams& params;
   Range tokens;  // rows of the segment that are here
   int64_t dim;
   int64_t group;
-  int64_t visible;   // blocks
-  int64_t tiles;     // of one kv_head
-  PeakTiles all;     // [kv_heads, tiles]
-  PeakTiles chosen;  // [kv_heads, tiles]
-  PeakTiles probe;   // [kv_heads, 1]
-  float* wanting;    // [kv_heads, tiles * kTileRows]
-  int64_t* rows;     // [kv_heads], how many were chosen
-  float* partial;    // [kv_heads, tiles, visible]
-  float* peaks;      // [workers, visible, kTileRows]
+  int64_t visible;      // blocks
+  int64_t supers;       // whole super-blocks among them
+  int64_t tiles;        // of one kv_head
+  PeakTiles all;        // [kv_heads, tiles]
+  PeakTiles chosen;     // [kv_heads, tiles]
+  PeakTiles probe;      // [kv_heads, 1]
+  float* wanting;       // [kv_heads, tiles * kTileRows]
+  int64_t* rows;        // [kv_heads], how many were chosen
+  float* promise;       // [kv_heads, tiles, supers]
+  int64_t* candidates;  // [kv_heads], how many blocks are scored
+  int32_t* blocks;      // [kv_heads, visible], which, where not all are
+  float* partial;       // [kv_heads, tiles, visible], of candidates
+  float* peaks;         // [workers, visible, kTileRows]
   size_t bytes;
 
   PeakLayout(const PeakScoreParams& p, void* scratch, int workers) : params(p) {
@@ -44,6 +55,7 @@ struct PeakLayout {
     dim = p.kv.head_dim;
     group = p.num_heads / heads;
     visible = p.rows.visible(p.segment);
+    supers = p.keys.super_blocks > 0 ? visible / p.keys.super_blocks : 0;
     tiles = (tokens.end - tokens.begin + kTileRows - 1) / kTileRows;
     Carver carver(scratch);
     all = take_tiles(carver, heads * tiles);
@@ -51,12 +63,19 @@ struct PeakLayout {
     probe = take_tiles(carver, heads);
     wanting = carver.take<float>(heads * tiles * kTileRows);
     rows = carver.take<int64_t>(heads);
+    promise = carver.take<float>(heads * tiles * supers);
+    candidates = carver.take<int64_t>(heads);
+    blocks = carver.take<int32_t>(heads * visible);
     partial = carver.take<float>(heads * tiles * visible);
     peaks = carver.take<float>(workers * visible * kTileRows);
     bytes = carver.used();
   }
 
   int64_t num_rows() const { return tokens.end - tokens.begin; }
+  bool asks_some(int64_t h) const { return params.care[h].rows > 0 && params.care[h].rows < num_rows(); }
+  PeakBlocks blocks_of(int64_t h) const {
+    return {candidates[h] < visible ? blocks + h * visible : nullptr, candidates[h]};
+  }
   int64_t own_begin() const { return int64_t{params.rows.first_segment + params.segment} * params.rows.grid.segment; }
   PeakTiles at(const PeakTiles& tiles_of_all, int64_t index) const {
     const int64_t row = index * kTileRows;

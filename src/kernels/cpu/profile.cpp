@@ -13,6 +13,7 @@ namespace ei::kernels {
 namespace {
 
 constexpr int64_t kBlocksPerPiece = 512;
+constexpr int64_t kTogether = 4;  // blocks whose extremes meet a query at once
 
 const void* key_row(const KvView& kv, const KvHeadView& head, int64_t slot) {
   const auto row_bytes = static_cast<size_t>(kv.head_dim) * dtype_bytes(kv.key_type);
@@ -89,23 +90,32 @@ void block_scores(const BlockScoreParams& params, WorkQueue& queue) {
   const int64_t group = params.num_heads / rows.kv_heads;
   const int64_t most = rows.num_segments > 0 ? rows.visible(rows.num_segments - 1) : 0;
   const int64_t spans = (most + kBlocksPerPiece - 1) / kBlocksPerPiece;
-  std::vector<float> high(static_cast<size_t>(params.head_dim));
-  std::vector<float> low(static_cast<size_t>(params.head_dim));
+  std::vector<float> high(static_cast<size_t>(kTogether * params.head_dim));
+  std::vector<float> low(high.size());
+  const auto at = [&](int64_t b) { return static_cast<size_t>(b * params.head_dim); };
   for (int64_t piece = queue.take(); piece < spans * rows.kv_heads; piece = queue.take()) {
     const int64_t h = piece % rows.kv_heads;
     const int64_t first = piece / rows.kv_heads * kBlocksPerPiece;
-    for (int64_t block = first; block < std::min(first + kBlocksPerPiece, most); ++block) {
-      const int64_t begin = h * keys.head_stride + block * keys.block_stride;
-      load_row(element_at(keys.max_keys, keys.type, begin), keys.type, params.head_dim, high.data());
-      load_row(element_at(keys.min_keys, keys.type, begin), keys.type, params.head_dim, low.data());
+    const int64_t last = std::min(first + kBlocksPerPiece, most);
+    for (int64_t block = first; block < last; block += kTogether) {
+      const int64_t count = std::min<int64_t>(kTogether, last - block);
+      for (int64_t b = 0; b < count; ++b) {
+        const int64_t begin = h * keys.head_stride + (block + b) * keys.block_stride;
+        load_row(element_at(keys.max_keys, keys.type, begin), keys.type, params.head_dim, &high[at(b)]);
+        load_row(element_at(keys.min_keys, keys.type, begin), keys.type, params.head_dim, &low[at(b)]);
+      }
       for (int32_t i = 0; i < rows.num_segments; ++i) {
-        if (block >= rows.visible(i)) continue;
+        const int64_t seen = std::min(count, rows.visible(i) - block);
+        if (seen <= 0) continue;
         const float* q = params.queries + (int64_t{i} * params.num_heads + h * group) * params.head_dim;
-        float sum = 0;
-        for (int64_t g = 0; g < group; ++g, q += params.head_dim)
-          sum += std::max(dot(q, high.data(), params.head_dim), dot(q, low.data(), params.head_dim));
-        params.scores[rows.offset(static_cast<int32_t>(h), i) + block] =
-            params.scale * (sum / static_cast<float>(group));
+        Lanes sum = {};
+        for (int64_t g = 0; g < group; ++g, q += params.head_dim) {
+          const Lanes by_max = four_dots(q, high.data(), params.head_dim);
+          const Lanes by_min = four_dots(q, low.data(), params.head_dim);
+          sum += by_max > by_min ? by_max : by_min;
+        }
+        float* out = params.scores + rows.offset(static_cast<int32_t>(h), i) + block;
+        for (int64_t b = 0; b < seen; ++b) out[b] = params.scale * (sum[b] / static_cast<float>(group));
       }
     }
   }

@@ -27,7 +27,17 @@ struct I8mmPeaks {
     int32x4_t at[kPairs][kPairs];  // [row pair][key pair], lanes {r0k0, r0k1, r1k0, r1k1}
   };
 
-  static inline __attribute__((always_inline)) Sums multiply(const int8_t* q, const int8_t* panel, int dim) {
+  // Of the usual sizes the compiler unrolls everything.
+  template <typename Then>
+  static inline __attribute__((always_inline)) void multiply(const int8_t* q, const int8_t* panel, int dim, Then then) {
+    switch (dim) {
+      case 64: return then(sums_of(q, panel, 64));
+      case 128: return then(sums_of(q, panel, 128));
+      default: return then(sums_of(q, panel, dim));
+    }
+  }
+
+  static inline __attribute__((always_inline)) Sums sums_of(const int8_t* q, const int8_t* panel, int dim) {
     Sums sums;
     for (auto& row : sums.at)
       for (auto& lanes : row) lanes = vdupq_n_s32(0);
@@ -43,25 +53,26 @@ struct I8mmPeaks {
   }
 
   static void products(const int8_t* q, const int8_t* panel, int dim, float* out) {
-    const Sums sums = multiply(q, panel, dim);
-    for (int r = 0; r < kPairs; ++r) {
+    multiply(q, panel, dim, [out](const Sums& sums) {
       for (int k = 0; k < kPairs; ++k) {
-        int32_t lanes[4];
-        vst1q_s32(lanes, sums.at[r][k]);
-        for (int row = 0; row < 2; ++row)
-          for (int key = 0; key < 2; ++key)
-            out[(2 * k + key) * kRows + 2 * r + row] = static_cast<float>(lanes[2 * row + key]);
+        for (int r = 0; r < kPairs; r += 2) {
+          const int32x4_t even = vuzp1q_s32(sums.at[r][k], sums.at[r + 1][k]);
+          const int32x4_t odd = vuzp2q_s32(sums.at[r][k], sums.at[r + 1][k]);
+          vst1q_f32(out + 2 * k * kRows + 2 * r, vcvtq_f32_s32(even));
+          vst1q_f32(out + (2 * k + 1) * kRows + 2 * r, vcvtq_f32_s32(odd));
+        }
       }
-    }
+    });
   }
 
   static void peaks(const int8_t* q, const int8_t* panel, int dim, float* out) {
-    const Sums sums = multiply(q, panel, dim);
-    int32x4_t best[kPairs];
-    for (int r = 0; r < kPairs; ++r)
-      best[r] = vmaxq_s32(vmaxq_s32(sums.at[r][0], sums.at[r][1]), vmaxq_s32(sums.at[r][2], sums.at[r][3]));
-    vst1q_f32(out, vcvtq_f32_s32(vpmaxq_s32(best[0], best[1])));
-    vst1q_f32(out + 4, vcvtq_f32_s32(vpmaxq_s32(best[2], best[3])));
+    multiply(q, panel, dim, [out](const Sums& sums) {
+      int32x4_t best[kPairs];
+      for (int r = 0; r < kPairs; ++r)
+        best[r] = vmaxq_s32(vmaxq_s32(sums.at[r][0], sums.at[r][1]), vmaxq_s32(sums.at[r][2], sums.at[r][3]));
+      vst1q_f32(out, vcvtq_f32_s32(vpmaxq_s32(best[0], best[1])));
+      vst1q_f32(out + 4, vcvtq_f32_s32(vpmaxq_s32(best[2], best[3])));
+    });
   }
 };
 

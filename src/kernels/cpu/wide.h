@@ -29,6 +29,25 @@ inline float dot(const float* a, const float* b, int64_t dim) {
   return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
+// a by four rows of b, dim elements each.
+inline Lanes four_dots(const float* a, const float* b, int64_t dim) {
+  Lanes sums[4] = {};
+  for (int64_t d = 0; d < dim; d += 4) {
+    Lanes x;
+    std::memcpy(&x, a + d, sizeof x);
+    for (int64_t row = 0; row < 4; ++row) {
+      Lanes y;
+      std::memcpy(&y, b + row * dim + d, sizeof y);
+      sums[row] += x * y;
+    }
+  }
+  // Pairs of neighbours, twice.
+  const auto add_pairs = [](const Lanes& v, const Lanes& w) {
+    return __builtin_shufflevector(v, w, 0, 2, 4, 6) + __builtin_shufflevector(v, w, 1, 3, 5, 7);
+  };
+  return add_pairs(add_pairs(sums[0], sums[1]), add_pairs(sums[2], sums[3]));
+}
+
 // max and min of `count` (a multiple of 4) elements so far; the first row begins them.
 inline void keep_extremes(const float* row, int64_t count, bool first, float* max, float* min) {
   if (first) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include "base/top_indices.h"
@@ -42,10 +43,12 @@ class CarefulHead {
       return;
     }
     std::fill_n(scores, visible_, -std::numeric_limits<float>::infinity());
-    for (const int64_t token : asked_rows(care)) {
-      const Doubles peaks = normalised_peaks(query(token, care.homeless), token);
-      for (int64_t j = 0; j < visible_; ++j)
-        scores[j] = std::max(scores[j], static_cast<float>(peaks[static_cast<size_t>(j)]));
+    const std::vector<int64_t> tokens = asked_rows(care);
+    const std::vector<int64_t> blocks = rated_blocks(care);
+    for (const int64_t token : tokens) {
+      const Doubles peaks = normalised_peaks(query(token, care.homeless), token, blocks);
+      for (size_t i = 0; i < blocks.size(); ++i)
+        scores[blocks[i]] = std::max(scores[blocks[i]], static_cast<float>(peaks[i]));
     }
   }
 
@@ -97,21 +100,29 @@ class CarefulHead {
     return best;
   }
 
-  Doubles normalised_peaks(const Doubles& q, int64_t token) const {
+  std::vector<int64_t> all_blocks() const {
+    std::vector<int64_t> blocks(static_cast<size_t>(visible_));
+    std::iota(blocks.begin(), blocks.end(), int64_t{0});
+    return blocks;
+  }
+
+  Doubles normalised_peaks(const Doubles& q, int64_t token, const std::vector<int64_t>& blocks) const {
     Doubles attended;
-    for (int64_t j = 0; j < visible_; ++j) attended.push_back(peak(q, j));
+    for (const int64_t j : blocks) attended.push_back(peak(q, j));
     const Doubles own = own_logits(q, token);
     attended.insert(attended.end(), own.begin(), own.end());
     const double normaliser = log_sum(attended);
-    attended.resize(static_cast<size_t>(visible_));
+    attended.resize(blocks.size());
     for (double& value : attended) value -= normaliser;
     return attended;
   }
 
-  double wanting(int64_t token, bool homeless) const {
+  // Bounds of the super-blocks, less what the row finds in its own segment and the first block.
+  Doubles bounds(int64_t token, bool homeless) const {
     const Doubles q = query(token, homeless);
     const int64_t width = params_.keys.super_blocks;
-    double best = -std::numeric_limits<double>::infinity();
+    const double found = log_sum({log_sum(own_logits(q, token)), peak(q, 0)});
+    Doubles all;
     for (int64_t super = 0; super < visible_ / width; ++super) {
       double bound = 0;
       for (int64_t d = 0; d < dim_; ++d) {
@@ -120,20 +131,25 @@ class CarefulHead {
           if (slot >= block_) high = std::max(high, q[static_cast<size_t>(d)] * key(slot, d));
         bound += std::isinf(high) ? 0 : high;
       }
-      best = std::max(best, bound * static_cast<double>(params_.scale));
+      all.push_back(bound * static_cast<double>(params_.scale) - found);
     }
-    return best - log_sum({log_sum(own_logits(q, token)), peak(q, 0)});
+    return all;
   }
 
-  std::vector<int64_t> asked_rows(const HeadCare& care) const {
+  // Rows by what they want; on the way, what the super-blocks promise.
+  std::vector<int64_t> asked_rows(const HeadCare& care) {
     std::vector<int64_t> tokens;
     if (care.rows == 0 || care.rows >= count_) {
       for (int64_t row = 0; row < count_; ++row) tokens.push_back(first_ + row);
       return tokens;
     }
     std::vector<float> wants;
+    promise_.assign(static_cast<size_t>(visible_ / params_.keys.super_blocks), -std::numeric_limits<float>::infinity());
     for (int64_t row = 0; row < count_; ++row) {
-      wants.push_back(static_cast<float>(wanting(first_ + row, care.homeless)));
+      const Doubles bound = bounds(first_ + row, care.homeless);
+      wants.push_back(bound.empty() ? 0 : static_cast<float>(*std::max_element(bound.begin(), bound.end())));
+      for (size_t super = 0; super < bound.size(); ++super)
+        promise_[super] = std::max(promise_[super], static_cast<float>(bound[super]));
       if (params_.wanting != nullptr) params_.wanting[h_ * count_ + row] = wants.back();
     }
     std::vector<uint64_t> scratch;
@@ -143,6 +159,22 @@ class CarefulHead {
     return tokens;
   }
 
+  std::vector<int64_t> rated_blocks(const HeadCare& care) {
+    if (promise_.empty() || care.blocks == 0 || care.blocks >= visible_) return all_blocks();
+    if (params_.promise != nullptr)
+      std::copy(promise_.begin(), promise_.end(), params_.promise + h_ * static_cast<int64_t>(promise_.size()));
+    promise_[0] = std::numeric_limits<float>::max();
+    const int64_t width = params_.keys.super_blocks;
+    std::vector<uint64_t> scratch;
+    std::vector<int32_t> supers;
+    append_top_indices(promise_, std::max<int64_t>(1, care.blocks / width), scratch, supers);
+    std::vector<int64_t> blocks;
+    for (const int32_t super : supers)
+      for (int64_t j = super * width; j < (super + 1) * width; ++j) blocks.push_back(j);
+    for (int64_t j = visible_ / width * width; j < visible_; ++j) blocks.push_back(j);
+    return blocks;
+  }
+
   void probe() const {
     constexpr int64_t kSample = 32;
     const int64_t far = visible_ - params_.rows.grid.blocks_per_segment();
@@ -150,7 +182,7 @@ class CarefulHead {
     double beyond = 0;
     for (int64_t i = 0; i < kSample; ++i) {
       const int64_t token = first_ + (2 * i + 1) * count_ / (2 * kSample);
-      const Doubles peaks = normalised_peaks(query(token, false), token);
+      const Doubles peaks = normalised_peaks(query(token, false), token, all_blocks());
       first += std::exp(peaks[0]);
       for (int64_t j = 1; j < far; ++j) beyond += std::exp(peaks[static_cast<size_t>(j)]);
     }
@@ -167,6 +199,7 @@ class CarefulHead {
   const int64_t own_begin_;
   const int64_t first_;
   const int64_t count_;
+  std::vector<float> promise_;  // of the super-blocks, to the row that each promises most
 };
 
 }  // namespace
