@@ -88,7 +88,8 @@ TEST(SparsePrefill, DoesNotDependOnHowAPromptIsCut) {
     policy::PrefillOptions options = small_options();
     options.select = rank;
     const std::vector<float> whole = read(with(options, 4096), tokens);
-    for (const int64_t batch : {1, 64, 100, 512}) EXPECT_EQ(read(with(options, batch), tokens), whole) << block_rank_name(rank) << ", " << batch;
+    for (const int64_t batch : {1, 64, 100, 512})
+      EXPECT_EQ(read(with(options, batch), tokens), whole) << block_rank_name(rank) << ", " << batch;
     EXPECT_NE(whole, read({}, tokens)) << "nothing was left out";
   }
 }

@@ -63,7 +63,8 @@ kernels::KeyPanels BlockIndex::lay_out(std::byte* memory, int64_t tokens, int64_
   panels.keys = reinterpret_cast<int8_t*>(take(heads * panels.capacity * panel_bytes));
   panels.key_scales = reinterpret_cast<float*>(take(heads * panels.capacity * int64_t{sizeof(float)}));
   panels.bounds = reinterpret_cast<int8_t*>(take(heads * panels.bound_capacity * 2 * panel_bytes));
-  panels.bound_scales = reinterpret_cast<float*>(take(heads * panels.bound_capacity * kPanelKeys * int64_t{sizeof(float)}));
+  panels.bound_scales =
+      reinterpret_cast<float*>(take(heads * panels.bound_capacity * kPanelKeys * int64_t{sizeof(float)}));
   return panels;
 }
 
