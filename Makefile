@@ -20,7 +20,8 @@ opt_in := ^(gpu|slow|model|mpi)$$
 ASAN_FILTER ?= -*Bombs*:Compression.Resident*:Compression.MemoryIs*:Compression.ALong*:SparsePrefill.E*:SparsePrefill.D*:SparsePrefill.AgreesWith*:SparsePrefill.TheReleased*
 # libllama is not instrumented, so containers that it fills must not be watched for overflow.
 asan_env := GTEST_FILTER='$(ASAN_FILTER)' ASAN_OPTIONS=detect_container_overflow=0 UBSAN_OPTIONS=print_stacktrace=1
-tsan_env := TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+# ggml's pool is not instrumented, and its barrier is invisible from outside: what runs on it cannot be judged.
+tsan_env := GTEST_FILTER='-Compressor.*:Observer.*:Rewind.*' TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 
 .PHONY: help deps build demo test check bench models format lint asan tsan fuzz clean
 .DEFAULT_GOAL := help

@@ -27,19 +27,6 @@ CpuStream::CpuStream(GgmlDevice& device, const DenseProvider* dense, std::string
   context_ = ggml_init({arena_.size(), arena_.data(), /*no_alloc=*/true});
 }
 
-// ggml's barrier stands between two operations, but thread sanitizers do not see into that library. The same order,
-// told in a way they understand: what was done before a passage ended is seen in all that begin later.
-class CpuStream::Passage {
- public:
-  explicit Passage(std::atomic<int64_t>& passed) : passed_(passed) { passed_.fetch_add(1, std::memory_order_acq_rel); }
-  ~Passage() { passed_.fetch_add(1, std::memory_order_acq_rel); }
-  Passage(const Passage&) = delete;
-  Passage& operator=(const Passage&) = delete;
-
- private:
-  std::atomic<int64_t>& passed_;
-};
-
 CpuStream::~CpuStream() { ggml_free(context_); }
 
 void CpuStream::begin() {
@@ -53,7 +40,6 @@ void CpuStream::add_node(ggml_tensor* node) {
 
 void CpuStream::run_op(ggml_tensor*, int index, int count, void* op) {
   const Op& self = *static_cast<const Op*>(op);
-  const Passage passage(*self.passed);
   if (self.broken->cancelled()) return;
   const double start = now_s();
   try {
@@ -66,7 +52,7 @@ void CpuStream::run_op(ggml_tensor*, int index, int count, void* op) {
 
 void CpuStream::add(Job job, double* seconds) {
   begin();
-  ops_.push_back({std::move(job), seconds, &broken_, &passed_});
+  ops_.push_back({std::move(job), seconds, &broken_});
   add_node(ggml_custom_4d(context_, GGML_TYPE_F32, 1, 1, 1, 1, nullptr, 0, run_op, GGML_N_TASKS_MAX, &ops_.back()));
 }
 
@@ -275,11 +261,7 @@ Status CpuStream::synchronize() {
     const double start = now_s();
     const Times before = times_;
     GgmlDevice::Watch watch{.cancel = cancel_, .broken = &broken_};
-    {
-      const Passage passage(passed_);
-      status = device_.compute(graph_, watch);
-    }
-    passed_.load(std::memory_order_acquire);
+    status = device_.compute(graph_, watch);
     times_.wait_s += watch.waited_s;
     // ggml's products have no clock of their own: they are what is left.
     const double own = times_.attention_s - before.attention_s + times_.profile_s - before.profile_s + times_.plan_s -

@@ -2,7 +2,6 @@
 // else custom nodes that call our kernels) and runs them all at synchronize(), on the one pool of the device.
 #pragma once
 
-#include <atomic>
 #include <deque>
 #include <functional>
 #include <map>
@@ -55,9 +54,7 @@ class CpuStream : public Stream {
     Job job;
     double* seconds = nullptr;      // where worker 0's time goes
     CancelToken* broken = nullptr;  // raised when the job ran out of memory
-    std::atomic<int64_t>* passed = nullptr;
   };
-  class Passage;
 
   static void run_op(ggml_tensor* node, int index, int count, void* op);
   // Adds a node that every worker enters once; nodes run in the order they were added, with a barrier between them.
@@ -74,7 +71,6 @@ class CpuStream : public Stream {
   void begin();
 
   GgmlDevice& device_;
-  std::atomic<int64_t> passed_ = 0;
   const DenseProvider* dense_;  // null: ggml does all products
   const std::string isa_;
   const CancelToken* cancel_;
