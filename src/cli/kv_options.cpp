@@ -45,12 +45,17 @@ Apply either(Enum KvOptions::*field, const std::string& first, Enum first_value,
 const std::vector<KvFlag>& kv_table() {
   using policy::GroupAggregate;
   using policy::KvRule;
+  using policy::KvShare;
   using policy::Pooling;
   static const std::vector<KvFlag> table = {
       {"--kv-policy", "NAME", "KV cache: full (keep all) or latent (keep what the last queries attend to)",
        either(&KvOptions::rule, "full", KvRule::kKeepAll, "latent", KvRule::kLatent)},
       {"--kv-budget", "N", "latent KV: slots per kv_head behind a compression, the window included",
        whole_number(&KvOptions::budget, 1)},
+      {"--kv-share", "KIND",
+       "latent KV: flat (each kv_head keeps the budget) or adaptive (a layer keeps its best slots, whichever kv_head "
+       "they belong to)",
+       either(&KvOptions::share, "flat", KvShare::kFlat, "adaptive", KvShare::kAdaptive)},
       {"--kv-gap", "N", "latent KV: generated tokens to wait for; -1: compress when the prompt has been read",
        whole_number(&KvOptions::gap, -1)},
       {"--kv-window", "N", "latent KV: last queries that decide, and last slots that always stay",

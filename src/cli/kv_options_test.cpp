@@ -34,7 +34,7 @@ policy::KvOptions kv(const Words& words) {
 TEST(KvFlags, EveryFieldHasOne) {
   const policy::KvOptions options =
       kv({"--kv-policy", "latent", "--kv-budget", "512", "--kv-gap", "-1", "--kv-window", "16", "--kv-repeat", "100",
-          "--kv-pooling", "max", "--kv-kernel", "7", "--kv-aggregate", "max"});
+          "--kv-pooling", "max", "--kv-kernel", "7", "--kv-aggregate", "max", "--kv-share", "adaptive"});
   EXPECT_EQ(options.rule, policy::KvRule::kLatent);
   EXPECT_EQ(options.budget, 512);
   EXPECT_EQ(options.gap, -1);
@@ -43,6 +43,7 @@ TEST(KvFlags, EveryFieldHasOne) {
   EXPECT_EQ(options.pooling, policy::Pooling::kMax);
   EXPECT_EQ(options.kernel, 7);
   EXPECT_EQ(options.aggregate, policy::GroupAggregate::kMax);
+  EXPECT_EQ(options.share, policy::KvShare::kAdaptive);
 }
 
 TEST(KvFlags, ChangeOnlyWhatTheyName) {
@@ -62,6 +63,8 @@ TEST(KvFlags, WithoutMeaningAreRefused) {
 
 TEST(KvFlags, BadValuesAreNamed) {
   EXPECT_EQ(error_of({"--kv-policy", "some"}), "--kv-policy: 'some' is neither full nor latent");
+  EXPECT_EQ(error_of({"--kv-policy", "latent", "--kv-share", "fair"}),
+            "--kv-share: 'fair' is neither flat nor adaptive");
   EXPECT_EQ(error_of({"--kv-policy", "latent", "--kv-kernel", "4"}), "pooling kernel must be odd and positive: 4");
   EXPECT_EQ(error_of({"--kv-policy", "latent", "--kv-budget", "32"}),
             "KV budget must exceed the window, which always stays: 32 <= 32");

@@ -108,6 +108,28 @@ TEST(Compression, ALongGenerationStaysInsideBudgetPlusRepeatAtEveryStep) {
   for (const float logit : session->logits()) ASSERT_TRUE(std::isfinite(logit));
 }
 
+TEST(Compression, UnevenSharesHoldALayerInsideBudgetPlusRepeatAtEveryStep) {
+  const int64_t heads = engine().config().kv_heads;
+  policy::KvOptions options = latent(64, 16, 32);
+  options.share = policy::KvShare::kAdaptive;
+  const auto session = new_session(options);
+  EXPECT_EQ(session->most_slots(300, 20000), 317);
+  ASSERT_TRUE(session->prefill(prompt(300)).ok());
+  bool uneven = false;
+  for (int64_t step = 1; step <= 500; ++step) {
+    ASSERT_TRUE(session->decode(likeliest(*session)).ok());
+    for (int layer = 0; step >= 16 && layer < engine().config().layers; ++layer) {
+      int64_t slots = 0;
+      for (int h = 0; h < heads; ++h) slots += session->store().length(layer, h);
+      ASSERT_LE(slots, heads * (64 + 32)) << "after " << step << " tokens";
+      uneven = uneven || session->store().length(layer, 0) != session->store().length(layer, 1);
+    }
+  }
+  EXPECT_TRUE(uneven);
+  EXPECT_EQ(session->stats().compressions, 1 + (500 - 16) / 32);
+  for (const float logit : session->logits()) ASSERT_TRUE(std::isfinite(logit));
+}
+
 TEST(Compression, NothingHappensWhileTheCacheFitsItsBudget) {
   const auto session = new_session(latent(256, 16, 64));
   const auto full = new_session({});

@@ -70,7 +70,7 @@ Status Session::evaluate(std::span<const int32_t> tokens, const LogitsFn& on_log
   }
   if (sparse) state.planner->end_prompt();
   if (!state.compressor) return {};
-  state.compression_due = state.schedule.prompt_read(state.compressor->longest(state.store));
+  state.compression_due = state.schedule.prompt_read(state.compressor->most_held(state.store));
   const double before = state.stats.compress_s;
   const Status compressed = state.compress_if_due();
   state.stats.prompt_s += state.stats.compress_s - before;
@@ -96,7 +96,7 @@ Status Session::decode(int32_t token) {
   ++stats.generated_tokens;
   if (stats.compressions > 0) ++stats.compressed_tokens;
   (stats.compressions > 0 ? stats.compressed_s : stats.full_s) += fed_s;
-  if (state.compressor && state.schedule.token_appended(state.compressor->longest(state.store)))
+  if (state.compressor && state.schedule.token_appended(state.compressor->most_held(state.store)))
     state.compression_due = true;
   const Status compressed = state.compress_if_due();
   stats.decode_s += now_s() - start;

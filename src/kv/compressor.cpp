@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "policy/kv_share.h"
 
 namespace ei::kv {
 namespace {
@@ -12,6 +13,14 @@ int64_t longest_head(const KvView& view) {
   int64_t length = 0;
   for (const KvHeadView& head : view.heads) length = std::max(length, head.length);
   return length;
+}
+
+// Slots per kv_head, on average and rounded up: above the budget exactly when the layer holds more than its share.
+int64_t mean_head(const KvView& view) {
+  int64_t slots = 0;
+  for (const KvHeadView& head : view.heads) slots += head.length;
+  const auto heads = static_cast<int64_t>(view.heads.size());
+  return (slots + heads - 1) / heads;
 }
 
 }  // namespace
@@ -27,11 +36,15 @@ Compressor::Compressor(const Backend& backend, const policy::KvOptions& options,
                        Observer observer)
     : backend_(&backend), options_(options), shape_(std::move(shape)), observer_(std::move(observer)) {}
 
-int64_t Compressor::longest(const Store& store) const {
-  int64_t longest = 0;
+int64_t Compressor::held_slots(const KvView& view) const {
+  return options_.share == policy::KvShare::kFlat ? longest_head(view) : mean_head(view);
+}
+
+int64_t Compressor::most_held(const Store& store) const {
+  int64_t most = 0;
   for (size_t layer = 0; layer < shape_.windows.size(); ++layer)
-    longest = std::max(longest, longest_head(store.view(static_cast<int>(layer))) - shape_.windows[layer]);
-  return longest;
+    most = std::max(most, held_slots(store.view(static_cast<int>(layer))) - shape_.windows[layer]);
+  return most;
 }
 
 int64_t Compressor::most_slots(int64_t prompt, int64_t generated) const {
@@ -43,8 +56,9 @@ int64_t Compressor::most_slots(int64_t prompt, int64_t generated) const {
 }
 
 int64_t Compressor::bytes_for(int64_t slots) const {
-  // Scores on both sides of the backend, and about as much again inside the kernel.
-  return 3 * slots * shape_.heads * static_cast<int64_t>(sizeof(float));
+  // Scores on both sides of the backend and about as much again inside the kernel; pooled ones per kv_head, in a row
+  // and with their ranks.
+  return slots * (3 * shape_.heads + 4 * shape_.kv_heads) * static_cast<int64_t>(sizeof(float));
 }
 
 Result<int64_t> Compressor::compress(Stream& stream, Store& store) const {
@@ -73,9 +87,8 @@ Result<Compressor::LayerKeeps> Compressor::decide(Stream& stream, const Store& s
                                                   const Buffer& scores) const {
   if (shape_.windows[static_cast<size_t>(layer)] > 0) return keep_window(store, layer);
   const KvView view = store.view(layer);
-  LayerKeeps keeps(view.heads.size());
   const int64_t stride = longest_head(view);
-  if (stride <= options_.budget || observer_.size() == 0) return keeps;
+  if (held_slots(view) <= options_.budget || observer_.size() == 0) return LayerKeeps(view.heads.size());
   const std::vector<int32_t> positions = observer_.positions();
   const Matrix queries = observer_.queries(stream, layer);
   stream.window_scores({.q = queries.data,
@@ -92,16 +105,16 @@ Result<Compressor::LayerKeeps> Compressor::decide(Stream& stream, const Store& s
   std::vector<float> host(static_cast<size_t>(stride * shape_.heads));
   EI_RETURN_IF_ERROR(backend_->copy_out(host.data(), scores.data(), host.size() * sizeof(float)));
   const int32_t group = shape_.heads / shape_.kv_heads;
-  for (size_t h = 0; h < keeps.size(); ++h) {
-    const int64_t length = view.heads[h].length;
-    if (length <= options_.budget) continue;
-    const policy::GroupScores of_group{.scores = host.data() + static_cast<int64_t>(h) * group * stride,
-                                       .stride = stride,
-                                       .group = group,
-                                       .slots = length - options_.window};
-    keeps[h] = policy::keep_list(options_, of_group, length);
+  std::vector<policy::GroupScores> groups;
+  std::vector<int64_t> lengths;
+  for (const KvHeadView& head : view.heads) {
+    groups.push_back({.scores = host.data() + static_cast<int64_t>(groups.size()) * group * stride,
+                      .stride = stride,
+                      .group = group,
+                      .slots = std::max<int64_t>(0, head.length - options_.window)});
+    lengths.push_back(head.length);
   }
-  return keeps;
+  return policy::keep_lists(options_, groups, lengths);
 }
 
 Compressor::LayerKeeps Compressor::keep_window(const Store& store, int layer) const {

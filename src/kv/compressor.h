@@ -29,15 +29,17 @@ class Compressor {
   Observer& observer() { return observer_; }
   const Observer& observer() const { return observer_; }
 
-  // What the schedule compares with the budget: the most slots a kv_head holds that a compression could drop some of.
-  // Of a layer with a sliding window that is what lies outside it.
-  int64_t longest(const Store& store) const;
-  // The most slots per kv_head that a prompt and `generated` tokens behind it take at any time.
+  // What the schedule compares with the budget: the most slots a kv_head holds that a compression could drop some of;
+  // where kv_heads share unevenly, the mean of a layer's. Of a layer with a sliding window that is what lies outside
+  // it.
+  int64_t most_held(const Store& store) const;
+  // The most slots per kv_head, so counted, that a prompt and `generated` tokens behind it take at any time.
   int64_t most_slots(int64_t prompt, int64_t generated) const;
 
-  // Compresses every kv_head that holds more than its budget; returns the slots dropped. Layers with a sliding window
-  // lose exactly what no query can see any more, neither the next one nor any within a rewind of the observed window.
-  // All is decided before anything is dropped: an interruption while scoring changes nothing.
+  // Compresses every kv_head that holds more than its budget, or than its share of the layer's; returns the slots
+  // dropped. Layers with a sliding window lose exactly what no query can see any more, neither the next one nor any
+  // within a rewind of the observed window. All is decided before anything is dropped: an interruption while scoring
+  // changes nothing.
   Result<int64_t> compress(Stream& stream, Store& store) const;
 
   // Memory of a compression of `slots` slots, beside the cache.
@@ -48,6 +50,7 @@ class Compressor {
 
   Compressor(const Backend& backend, const policy::KvOptions& options, CompressorShape shape, Observer observer);
 
+  int64_t held_slots(const KvView& view) const;
   Result<LayerKeeps> decide(Stream& stream, const Store& store, int layer, const Buffer& scores) const;
   LayerKeeps keep_window(const Store& store, int layer) const;
 

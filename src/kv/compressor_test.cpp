@@ -53,8 +53,9 @@ class Fixture {
     ASSERT_TRUE(store.reserve(tokens).ok());
     for (int layer = 0; layer < store.config().layers; ++layer) {
       for (const KvAppend::Run& run : store.append(layer, tokens).runs) {
+        const float sharpness = run.kv_head == sharp_head ? 4.0f : 1.0f;
         for (int64_t i = 0; i < run.count * kDim; ++i) {
-          static_cast<float*>(run.keys)[i] = random_.normal();
+          static_cast<float*>(run.keys)[i] = sharpness * random_.normal();
           static_cast<float*>(run.values)[i] = random_.normal();
         }
       }
@@ -117,6 +118,7 @@ class Fixture {
   Store store;
   Compressor compressor;
   std::vector<float> queries;
+  int sharp_head = -1;  // its keys are longer
 };
 
 policy::KvOptions latent(int32_t budget, int32_t window) {
@@ -210,6 +212,32 @@ TEST(Compressor, KeepsWhatTheRecipeSaysOfTheReferencesScores) {
   }
 }
 
+TEST(Compressor, UnevenSharesStayInsideTheLayersSlotsThroughManyRounds) {
+  policy::KvOptions options = latent(40, 6);
+  options.share = policy::KvShare::kAdaptive;
+  Fixture f(options, {0, 0});
+  f.sharp_head = 1;
+  f.feed(90);
+  bool uneven = false;
+  for (int round = 0; round < 6; ++round) {
+    ASSERT_GT(f.compressor.most_held(f.store), 40);
+    ASSERT_TRUE(f.compressor.compress(*f.stream, f.store).ok());
+    for (int layer = 0; layer < 2; ++layer) {
+      EXPECT_EQ(f.store.length(layer, 0) + f.store.length(layer, 1), 80) << "round " << round;
+      uneven = uneven || f.store.length(layer, 0) != f.store.length(layer, 1);
+      for (int h = 0; h < kKvHeads; ++h) {
+        const KvHeadView& head = f.store.view(layer).heads[static_cast<size_t>(h)];
+        EXPECT_GE(head.length, 6 + 34 / 5);  // the window and the floor
+        for (int32_t i = 1; i <= 6; ++i) EXPECT_EQ(head.position(head.length - i), f.store.next_position() - i);
+      }
+    }
+    EXPECT_EQ(f.compressor.most_held(f.store), 40);
+    EXPECT_EQ(*f.compressor.compress(*f.stream, f.store), 0);  // within its slots, however they are shared
+    f.feed(1 + 5 * round);
+  }
+  EXPECT_TRUE(uneven);
+}
+
 TEST(Compressor, LeavesACacheWithinItsBudgetAlone) {
   Fixture f(latent(20, 6), {0, 0});
   f.feed(20);
@@ -230,13 +258,13 @@ TEST(Compressor, TakesFromASlidingWindowOnlyWhatNobodyCanSee) {
   EXPECT_EQ(f.attend(1, kWindow), before);
   EXPECT_NE(f.attend(1, kWindow + 7), before);
   f.feed(1);
-  EXPECT_EQ(f.compressor.longest(f.store), 21);
+  EXPECT_EQ(f.compressor.most_held(f.store), 21);
 }
 
 TEST(Compressor, CountsOfASlidingWindowWhatLiesOutsideIt) {
   Fixture f(latent(20, 6), {25, 25});
   f.feed(40);
-  EXPECT_EQ(f.compressor.longest(f.store), 15);
+  EXPECT_EQ(f.compressor.most_held(f.store), 15);
   EXPECT_EQ(f.compressor.most_slots(10, 5), 15);
 }
 

@@ -9,6 +9,8 @@
 
 namespace ei::policy {
 
+const char* kv_share_name(KvShare share) { return share == KvShare::kFlat ? "flat" : "adaptive"; }
+
 Status validate(const KvOptions& options) {
   if (options.window < 1) return make_error(ErrorKind::kUsage, "window must be positive: %d", options.window);
   if (options.budget <= options.window)
@@ -52,6 +54,14 @@ void pool_scores(std::span<const float> scores, Pooling pooling, int32_t kernel,
   }
 }
 
+std::vector<float> pooled_scores(const KvOptions& options, const GroupScores& scores) {
+  std::vector<float> group(static_cast<size_t>(scores.slots));
+  std::vector<float> pooled(group.size());
+  aggregate_group(scores, options.aggregate, group);
+  pool_scores(group, options.pooling, options.kernel, pooled);
+  return pooled;
+}
+
 KeepList keep_best_and_recent(std::span<const float> scores, int64_t count, int64_t length) {
   EI_CHECK_LE(static_cast<int64_t>(scores.size()), length);
   KeepList keep;
@@ -65,11 +75,7 @@ KeepList keep_best_and_recent(std::span<const float> scores, int64_t count, int6
 KeepList keep_list(const KvOptions& options, const GroupScores& scores, int64_t length) {
   if (options.rule == KvRule::kKeepAll || length < options.budget) return keep_best_and_recent({}, 0, length);
   EI_CHECK_EQ(scores.slots, length - options.window);
-  std::vector<float> group(static_cast<size_t>(scores.slots));
-  std::vector<float> pooled(group.size());
-  aggregate_group(scores, options.aggregate, group);
-  pool_scores(group, options.pooling, options.kernel, pooled);
-  return keep_best_and_recent(pooled, options.budget - options.window, length);
+  return keep_best_and_recent(pooled_scores(options, scores), options.budget - options.window, length);
 }
 
 }  // namespace ei::policy

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/result.h"
 #include "plan/block_plan.h"
@@ -16,13 +17,17 @@ enum class KvRule : uint8_t {
 };
 enum class Pooling : uint8_t { kAverage, kMax };
 enum class GroupAggregate : uint8_t { kMean, kMax };
+// How a layer's slots are shared out among its kv_heads (policy/kv_share.h).
+enum class KvShare : uint8_t { kFlat, kAdaptive };
+const char* kv_share_name(KvShare share);  // "flat", "adaptive"
 
 struct KvOptions {
   KvRule rule = KvRule::kKeepAll;
-  int32_t budget = 1024;  // slots per kv_head behind a compression, the window included
-  int32_t gap = 16;       // generated tokens to wait for; -1: compress when the prompt has been read
-  int32_t window = 32;    // W: recorded queries, and the most recent slots, which always stay
-  int32_t repeat = 256;   // R: look again every R generated tokens; 0: once only
+  int32_t budget = 1024;           // slots per kv_head behind a compression, the window included
+  KvShare share = KvShare::kFlat;  // other than flat: `budget` is the mean over the kv_heads of a layer
+  int32_t gap = 16;                // generated tokens to wait for; -1: compress when the prompt has been read
+  int32_t window = 32;             // W: recorded queries, and the most recent slots, which always stay
+  int32_t repeat = 256;            // R: look again every R generated tokens; 0: once only
   Pooling pooling = Pooling::kAverage;
   int32_t kernel = 5;  // slots pooled together, odd
   GroupAggregate aggregate = GroupAggregate::kMean;
@@ -45,12 +50,15 @@ void aggregate_group(const GroupScores& scores, GroupAggregate aggregate, std::s
 // ignored.
 void pool_scores(std::span<const float> scores, Pooling pooling, int32_t kernel, std::span<float> out);
 
+// Aggregated and pooled as the options say: [slots].
+std::vector<float> pooled_scores(const KvOptions& options, const GroupScores& scores);
+
 // The `count` best slots of scores (slots [0, scores.size())) and all behind them up to `length`. Ascending; lower slot
 // first among equals.
 KeepList keep_best_and_recent(std::span<const float> scores, int64_t count, int64_t length);
 
-// A whole recipe for one kv_head of `length` slots: `scores` covers its slots outside the window, length - window of
-// them. A cache shorter than the budget keeps everything.
+// The whole recipe for one kv_head of `length` slots with a flat budget: `scores` covers its slots outside the window,
+// length - window of them. A cache shorter than the budget keeps everything.
 KeepList keep_list(const KvOptions& options, const GroupScores& scores, int64_t length);
 
 }  // namespace ei::policy

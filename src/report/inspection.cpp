@@ -53,6 +53,7 @@ Json kv_json(const policy::KvOptions& options) {
   if (options.rule == policy::KvRule::kKeepAll) return {{"kv-policy", "full"}};
   return {{"kv-policy", "latent"},
           {"kv-budget", options.budget},
+          {"kv-share", policy::kv_share_name(options.share)},
           {"kv-gap", options.gap},
           {"kv-window", options.window},
           {"kv-repeat", options.repeat},
