@@ -2,11 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
+#include <numeric>
+#include <set>
 
 #include "golden/generator.h"
 #include "golden/lists.h"
 #include "kernels/reference/profile_reference.h"
-#include "policy/kv_recipe.h"
+#include "policy/kv_share.h"
 
 namespace ei::golden {
 namespace {
@@ -33,6 +36,40 @@ GroupAggregate read_aggregate(const std::string& name) {
   return name == "max" ? GroupAggregate::kMax : GroupAggregate::kMean;
 }
 
+// Mean attention to each slot of `window` queries, the rows from `first_query` on, [num_heads, tokens]; they are masked
+// as if they stood at `first_position`.
+std::vector<float> window_scores(const KernelInputs& inputs, int32_t window, int32_t first_query,
+                                 int32_t first_position) {
+  const Shape& shape = inputs.shape();
+  std::vector<int32_t> positions(static_cast<size_t>(window));
+  std::iota(positions.begin(), positions.end(), first_position);
+  std::vector<float> scores(static_cast<size_t>(shape.num_heads * shape.tokens));
+  kernels::reference_window_scores({.q = inputs.q(first_query),
+                                    .q_stride = inputs.q_stride(),
+                                    .positions = positions.data(),
+                                    .window = window,
+                                    .num_heads = shape.num_heads,
+                                    .scale = 1 / std::sqrt(static_cast<float>(shape.head_dim)),
+                                    .kv = inputs.kv(),
+                                    .scores = scores.data(),
+                                    .score_stride = shape.tokens});
+  return scores;
+}
+
+// `unit`: what the stored scores count ours in.
+void expect_scores(const Manifest& manifest, const Json& golden, const std::vector<float>& ours, double unit) {
+  const std::vector<float> expected = manifest.floats(golden);
+  ASSERT_EQ(ours.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const double golden_score = static_cast<double>(expected[i]);
+    EXPECT_NEAR(static_cast<double>(ours[i]) * unit, golden_score,
+                manifest.tolerance("scores_kv_rel") * std::abs(golden_score) + manifest.tolerance("scores_kv_abs"))
+        << "element " << i;
+  }
+}
+
+size_t head_of(const Json& entry) { return entry.at("head").get<size_t>(); }
+
 class KvLayer {
  public:
   KvLayer(const Manifest& manifest, const Json& golden_case, const KernelInputs& inputs)
@@ -46,7 +83,8 @@ class KvLayer {
       const std::string aggregate = ours.at("aggregate").get<std::string>();
       SCOPED_TRACE("ours, group " + aggregate);
       options_.aggregate = read_aggregate(aggregate);
-      expect_survivors(ours, window_scores(first_query()), inputs_.shape().group());
+      expect_survivors(ours, window_scores(inputs_, options_.window, first_query(), first_query()),
+                       inputs_.shape().group());
     }
   }
 
@@ -57,24 +95,6 @@ class KvLayer {
     const auto rows = case_.at("params").at("query_positions").get<std::vector<int32_t>>();
     EXPECT_EQ(rows.at(1) - rows.at(0) + 1, options_.window);
     return rows.at(0);
-  }
-
-  // Mean attention of the window to each slot, [num_heads, length]; the queries are masked from `first_position` on.
-  std::vector<float> window_scores(int32_t first_position) const {
-    const Shape& shape = inputs_.shape();
-    std::vector<int32_t> positions;
-    for (int32_t i = 0; i < options_.window; ++i) positions.push_back(first_position + i);
-    std::vector<float> scores(static_cast<size_t>(shape.num_heads * shape.tokens));
-    kernels::reference_window_scores({.q = inputs_.q(first_query()),
-                                      .q_stride = inputs_.q_stride(),
-                                      .positions = positions.data(),
-                                      .window = options_.window,
-                                      .num_heads = shape.num_heads,
-                                      .scale = 1 / std::sqrt(static_cast<float>(shape.head_dim)),
-                                      .kv = inputs_.kv(),
-                                      .scores = scores.data(),
-                                      .score_stride = shape.tokens});
-    return scores;
   }
 
   void check_released(const Json& released) {
@@ -89,7 +109,7 @@ class KvLayer {
     EXPECT_EQ(released.at("cache_slots").get<int64_t>(), compressed ? options_.budget : length());
     if (by_kv_head) options_.aggregate = read_aggregate(params.at("gqa_func").get<std::string>());
     // As if the last query stood at the last key, wherever it does.
-    const auto scores = window_scores(static_cast<int32_t>(slots()));
+    const auto scores = window_scores(inputs_, options_.window, first_query(), static_cast<int32_t>(slots()));
     expect_survivors(released, scores, by_kv_head ? inputs_.shape().group() : 1);
   }
 
@@ -101,10 +121,7 @@ class KvLayer {
     for (int32_t head = 0; head < inputs_.shape().num_heads; head += group) {
       const GroupScores rows{
           .scores = scores.data() + head * length(), .stride = length(), .group = group, .slots = slots()};
-      std::vector<float> aggregated(static_cast<size_t>(slots()));
-      std::vector<float> pooled(aggregated.size());
-      policy::aggregate_group(rows, options_.aggregate, aggregated);
-      policy::pool_scores(aggregated, options_.pooling, options_.kernel, pooled);
+      const std::vector<float> pooled = policy::pooled_scores(options_, rows);
       all_pooled.insert(all_pooled.end(), pooled.begin(), pooled.end());
       keep.push_back(policy::keep_list(options_, rows, length()));
     }
@@ -112,15 +129,8 @@ class KvLayer {
       for (const auto& list : keep) EXPECT_EQ(static_cast<int64_t>(list.size()), length());
       return;
     }
-    const std::vector<float> expected = manifest_.floats(golden.at("scores"));
-    ASSERT_EQ(all_pooled.size(), expected.size());
-    for (size_t i = 0; i < expected.size(); ++i) {
-      const double golden_score = static_cast<double>(expected[i]);
-      EXPECT_NEAR(static_cast<double>(all_pooled[i]) * unit, golden_score,
-                  manifest_.tolerance("scores_kv_rel") * std::abs(golden_score) + manifest_.tolerance("scores_kv_abs"))
-          << "element " << i;
-    }
-    expect_lists(manifest_, golden.at("keep"), keep, [](const Json& entry) { return entry.at("head").get<size_t>(); });
+    expect_scores(manifest_, golden.at("scores"), all_pooled, unit);
+    expect_lists(manifest_, golden.at("keep"), keep, head_of);
   }
 
   const Manifest& manifest_;
@@ -129,7 +139,61 @@ class KvLayer {
   KvOptions options_;
 };
 
-void check_compression(const char* method) {
+// Slots shared out among the kv_heads of a layer. The pyramid rule, which gives each layer its `base`, is not ours:
+// what it says is taken as given.
+void check_shares(const Manifest& manifest, const Json& golden_case, const KernelInputs& inputs, const Json& fields) {
+  for (const auto& [field, value] : fields.items()) {
+    const std::set<std::string> known = {"base",   "compressed", "head_lens",        "scores",
+                                         "counts", "budgets",    "counts_ambiguous", "keep"};
+    EXPECT_TRUE(known.contains(field)) << "unknown field " << field;
+  }
+  const Json& params = golden_case.at("params");
+  KvOptions options = read_options(params);
+  options.aggregate = read_aggregate(params.at("gqa_func").get<std::string>());
+  const Shape& shape = inputs.shape();
+  const int64_t slots = shape.tokens - options.window;
+  const std::vector<float> scores =
+      window_scores(inputs, options.window, static_cast<int32_t>(slots), static_cast<int32_t>(slots));
+  std::vector<policy::HeadScores> heads;
+  std::vector<float> all;
+  for (int32_t head = 0; head < shape.num_heads; head += shape.group()) {
+    heads.push_back(
+        policy::pooled_scores(options, {scores.data() + head * shape.tokens, shape.tokens, shape.group(), slots}));
+    all.insert(all.end(), heads.back().begin(), heads.back().end());
+  }
+  expect_scores(manifest, fields.at("scores"), all, 1.0);
+
+  const auto base = fields.at("base").get<int64_t>();
+  const auto lengths = fields.at("head_lens").get<std::vector<int64_t>>();
+  ASSERT_EQ(fields.at("compressed").get<bool>(), base <= slots);
+  if (base > slots) {
+    EXPECT_EQ(lengths, std::vector<int64_t>(heads.size(), shape.tokens));
+    EXPECT_EQ(policy::share_slots(heads, base), std::vector<int64_t>(heads.size(), slots));
+    return;
+  }
+  const auto golden_counts = fields.at("counts").get<std::vector<int64_t>>();
+  if (!fields.at("counts_ambiguous").get<bool>()) {
+    EXPECT_EQ(policy::top_counts(heads, base * static_cast<int64_t>(heads.size())), golden_counts);
+  }
+  const auto floor_share = params.at("floor_alpha").get<double>();
+  const std::vector<int64_t> budgets = policy::lift_to_floor(golden_counts, base, floor_share);
+  EXPECT_EQ(budgets, fields.at("budgets").get<std::vector<int64_t>>());
+  const std::vector<int64_t> ours = policy::share_slots(heads, base);
+  std::vector<std::vector<int32_t>> keep;
+  for (size_t h = 0; h < heads.size(); ++h) {
+    EXPECT_EQ(budgets[h] + options.window, lengths.at(h));
+    if (floor_share == policy::kFloorShare) {  // ours then differ by what rounding leaves over
+      EXPECT_LE(std::abs(ours[h] - budgets[h]), static_cast<int64_t>(heads.size()));
+    }
+    keep.push_back(policy::keep_best_and_recent(heads[h], budgets[h], shape.tokens));
+  }
+  expect_lists(manifest, fields.at("keep"), keep, head_of);
+}
+
+using CheckLayer =
+    std::function<void(const Manifest&, const Json& golden_case, const KernelInputs&, const Json& fields)>;
+
+void check_layers(const char* method, const CheckLayer& check) {
   const Manifest manifest = Manifest::open();
   int layers = 0;
   for (const Json& golden_case : manifest.cases()) {
@@ -138,15 +202,21 @@ void check_compression(const char* method) {
       const int32_t index = layer.at("layer").get<int32_t>();
       SCOPED_TRACE(golden_case.at("name").get<std::string>() + " layer " + std::to_string(index));
       const KernelInputs inputs(generate(golden_case, index));
-      KvLayer(manifest, golden_case, inputs).check(layer.at("fields"));
+      check(manifest, golden_case, inputs, layer.at("fields"));
       ++layers;
     }
   }
   if (layers == 0) GTEST_SKIP() << manifest.folder() << " has no case of method " << method;
 }
 
-TEST(Golden, LatentCompressionMatchesTheReleasedCode) { check_compression("latent"); }
-TEST(Golden, SnapKvMatchesTheReleasedCode) { check_compression("snapkv"); }
+void check_survivors(const Manifest& manifest, const Json& golden_case, const KernelInputs& inputs,
+                     const Json& fields) {
+  KvLayer(manifest, golden_case, inputs).check(fields);
+}
+
+TEST(Golden, LatentCompressionMatchesTheReleasedCode) { check_layers("latent", check_survivors); }
+TEST(Golden, SnapKvMatchesTheReleasedCode) { check_layers("snapkv", check_survivors); }
+TEST(Golden, SharesAmongKvHeadsMatchTheReleasedCode) { check_layers("adakv", check_shares); }
 
 }  // namespace
 }  // namespace ei::golden
