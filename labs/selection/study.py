@@ -102,6 +102,8 @@ def variants(budget, threshold):
         wide = scores.wanting_rows(1 / 4, rated=rated)
         resting = scores.wanting_rows(1 / 2, scores.away_rows, rated=rated)
         table['rated 1/%d' % rated] = made(habits.by_habit(half_away, wide, every=8))
+        for block in (16, 32, 64):
+            table['rated 1/%d, block %d' % (rated, block)] = made(habits.by_habit(half_away, wide, every=8), block=block)
         table['rated 1/%d, resting too' % rated] = made(habits.by_habit(resting, wide, every=8))
     table['rated 1/2, late midrange'] = made(habits.by_habit(
         half_away, lambda s: scores.midrange(s) if s.layer >= ref.NL * 3 // 4 else scores.wanting_rows(1 / 4, rated=2)(s),

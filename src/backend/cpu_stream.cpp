@@ -84,7 +84,9 @@ void CpuStream::embed(const Weight& table, std::span<const int32_t> tokens, floa
 
 void* CpuStream::grow(Buffer& memory, size_t bytes) {
   if (memory.bytes() < bytes) {
-    auto larger = allocate_host(bytes);
+    // With room to spare: a prompt that grows chunk by chunk would else fault in new pages each time.
+    auto larger = allocate_host(std::max(bytes, memory.bytes() + memory.bytes() / 2));
+    if (!larger.ok()) larger = allocate_host(bytes);
     if (!larger.ok()) {
       if (failed_.ok()) failed_ = larger.error();
       return nullptr;

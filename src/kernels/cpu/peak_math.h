@@ -6,6 +6,10 @@
 #include <cstdint>
 #include <cstring>
 
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
 namespace ei::kernels {
 
 inline constexpr int kPanelKeys = 8;
@@ -21,7 +25,14 @@ inline Four load(const float* from) {
   return v;
 }
 inline void store(float* to, const Four& v) { std::memcpy(to, &v, sizeof v); }
+#if defined(__aarch64__)
+// One instruction each; written out, the compiler must mind NaN and makes two of the first.
+inline Four larger(const Four& a, const Four& b) { return vmaxnmq_f32(a, b); }
+inline Four multiply_add(const Four& a, float b, const Four& c) { return vfmaq_n_f32(c, a, b); }
+#else
 inline Four larger(const Four& a, const Four& b) { return a > b ? a : b; }
+inline Four multiply_add(const Four& a, float b, const Four& c) { return a * b + c; }
+#endif
 
 // 2^x for x <= 0, relative error below 1e-3: more than a ranking needs.
 inline Four exp2_low(Four x) {
@@ -57,7 +68,8 @@ inline float quantise(const float* values, int64_t count, int8_t* to) {
 // Folds `count` rows of kTileRows logits into the normaliser: a point of reference, and the sum of 2^(x - reference).
 // A term may be 3 % off, on the average none is (a straight line between two powers of two): more than a ranking needs.
 // The point moves only when the terms outgrow it.
-inline void fold(const float* logits, int64_t count, float* max, float* sum) {
+// `none` in max: nothing has been folded yet.
+inline void fold(const float* logits, int64_t count, float none, float* max, float* sum) {
   typedef int32_t Bits __attribute__((vector_size(16)));
   constexpr float kUnit = 8388608.0f;      // 2^23: one step of an exponent
   constexpr float kBias = 127 - 0.05617f;  // of floats, less what lines lie above the curve on the average
@@ -67,6 +79,12 @@ inline void fold(const float* logits, int64_t count, float* max, float* sum) {
     Four high[4];
     Four total[4];
     bool outgrown = false;
+    // The first call finds its point.
+    for (int v = 0; v < 4 && max[r] == none; ++v) {
+      Four first = load(logits + r + 4 * v);
+      for (int64_t j = 1; j < count; ++j) first = larger(first, load(logits + j * kTileRows + r + 4 * v));
+      store(max + r + 4 * v, first);
+    }
     for (int v = 0; v < 4; ++v) {
       high[v] = load(max + r + 4 * v);
       from[v] = (kBias - high[v]) * kUnit;
@@ -76,7 +94,7 @@ inline void fold(const float* logits, int64_t count, float* max, float* sum) {
       for (int v = 0; v < 4; ++v) {
         const Four x = load(logits + j * kTileRows + r + 4 * v);
         high[v] = larger(high[v], x);
-        const Four bits = larger(x * kUnit + from[v], Four{});
+        const Four bits = larger(multiply_add(x, kUnit, from[v]), Four{});
         total[v] += reinterpret_cast<Four>(__builtin_convertvector(bits, Bits));
       }
     }

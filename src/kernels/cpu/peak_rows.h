@@ -143,7 +143,7 @@ class PeakRows {
       }
       filled += kPanelKeys;
       if (filled < kStrip && (panel + 1) * kPanelKeys <= last) continue;
-      fold(strip, filled, tile.max, tile.sum);
+      fold(strip, filled, kNoScore, tile.max, tile.sum);
       filled = 0;
     }
   }

@@ -171,6 +171,15 @@ class RowPeaks {
     layout.candidates[h] = count;
   }
 
+  // Lists of blocks have gaps at which the hardware loses the track.
+  static constexpr int64_t kAhead = 6;
+  static void fetch_block(const PeakLayout& layout, int64_t h, int64_t block) {
+    const PeakScoreParams& params = layout.params;
+    const int64_t bytes = params.rows.grid.block * layout.dim;
+    const int8_t* keys = params.keys.keys + h * params.keys.capacity * kPanelKeys * layout.dim + block * bytes;
+    for (int64_t line = 0; line < bytes; line += 64) __builtin_prefetch(keys + line);
+  }
+
   // Peaks [blocks, kTileRows] of one tile; tile.max becomes log2 Z. best (may be null): [blocks].
   static void score_tile(const PeakLayout& layout, int64_t h, const PeakBlocks& blocks, const PeakTiles& tile,
                          float* peaks, float* best) {
@@ -178,9 +187,11 @@ class RowPeaks {
     [[maybe_unused]] const typename Isa::Session session(static_cast<int>(layout.dim));
     for (int64_t strip = 0; strip < blocks.count; strip += kStrip) {
       const int64_t end = std::min(strip + kStrip, blocks.count);
-      for (int64_t i = strip; i < end; ++i)
+      for (int64_t i = strip; i < end; ++i) {
+        fetch_block(layout, h, blocks[std::min(i + kAhead, blocks.count - 1)]);
         PeakRows<Isa>::block_peaks(layout.params, h, blocks[i], tile, peaks + i * kTileRows);
-      fold(peaks + strip * kTileRows, end - strip, tile.max, tile.sum);
+      }
+      fold(peaks + strip * kTileRows, end - strip, kNoScore, tile.max, tile.sum);
     }
     for (int r = 0; r < kTileRows; ++r) tile.max[r] += std::log2(tile.sum[r]);
     for (int64_t i = 0; best != nullptr && i < blocks.count; ++i)
