@@ -125,6 +125,9 @@ build_llama() {
   local launcher=()
   command -v ccache >/dev/null && launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
   mkdir -p "$build"
+  # Another checkout may have configured it; CMake would refuse to go on from here.
+  grep -qsxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root/third_party/llama" "$build/CMakeCache.txt" ||
+    rm -rf "$build/CMakeCache.txt" "$build/CMakeFiles"
   cmake -S "$root/third_party/llama" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DLLAMA_CPP_DIR="$tree" \
     -DEI_PORTABLE="$portable" "${launcher[@]}" >"$build/configure.log" 2>&1 || { tail -20 "$build/configure.log" >&2; die "configuring llama.cpp failed"; }
   cmake --build "$build" >"$build/build.log" 2>&1 || { tail -40 "$build/build.log" >&2; die "building llama.cpp failed"; }
