@@ -16,6 +16,7 @@ constexpr float kFarFloor = 0.003f;
 // the smaller the share of it that anybody wants.
 constexpr int64_t kLong = 32768;
 constexpr int64_t kFurtherShare = 4;
+constexpr int64_t kRatedPerRead = 2;  // where a share of the text is read
 }  // namespace
 
 const char* head_kind_name(HeadKind kind) {
@@ -56,23 +57,27 @@ int32_t share_of(const PrefillOptions& options, int32_t layer, HeadKind kind) {
   return options.select == BlockRank::kHabit && kind == HeadKind::kResting ? options.resting_share : 0;
 }
 
-int32_t rated_blocks(const PrefillOptions& options, HeadKind kind, int32_t segment) {
+int32_t rated_blocks(const PrefillOptions& options, int32_t layer, HeadKind kind, int32_t segment) {
   // What a resting kv_head looks up now and then is what a bound over many keys misses.
   if (options.rated_share == 0 || kind != HeadKind::kWide) return 0;
   const int64_t before = int64_t{segment} * options.segment;
   const int64_t further = std::max<int64_t>(before - kLong, 0);
   const int64_t tokens = (before - further + further / kFurtherShare) / options.rated_share;
-  return static_cast<int32_t>(std::max<int64_t>(options.threshold, tokens) / options.block);
+  // Never fewer than may be read: a block without a rating would be read for its place in the text.
+  const int32_t share = share_of(options, layer, kind);
+  const auto budget = static_cast<int64_t>(options.max_factor * options.base_budget);
+  const int64_t read = std::max(budget, share > 0 ? kRatedPerRead * before / share : 0);
+  return static_cast<int32_t>(std::max({int64_t{options.threshold}, tokens, read}) / options.block);
 }
 }  // namespace
 
-HeadCare care_for(const PrefillOptions& options, HeadKind kind, int32_t segment, int64_t rows) {
+HeadCare care_for(const PrefillOptions& options, int32_t layer, HeadKind kind, int32_t segment, int64_t rows) {
   HeadCare care;
   if (options.select != BlockRank::kHabit) return care;
   care.latest = kind == HeadKind::kLocal;
   if (kind == HeadKind::kWide) care.rows = static_cast<int32_t>(std::max<int64_t>(1, rows / 4));
   if (kind == HeadKind::kResting) care.rows = static_cast<int32_t>(std::max<int64_t>(1, rows / 2));
-  care.blocks = rated_blocks(options, kind, segment);
+  care.blocks = rated_blocks(options, layer, kind, segment);
   care.homeless = kind == HeadKind::kResting;
   return care;
 }

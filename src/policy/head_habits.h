@@ -27,7 +27,7 @@ void add_probe(const PrefillOptions& options, int32_t segment, float first, floa
 
 HeadKind kind_of(const HeadHabit& habit);
 // How the blocks of a kv_head are rated in a segment of which `rows` rows are here.
-HeadCare care_for(const PrefillOptions& options, HeadKind kind, int32_t segment, int64_t rows);
+HeadCare care_for(const PrefillOptions& options, int32_t layer, HeadKind kind, int32_t segment, int64_t rows);
 // Blocks that a kv_head of this kind reads in a segment for which its budget allows `count`.
 int32_t count_for(const PrefillOptions& options, int32_t layer, HeadKind kind, int32_t segment, int32_t count);
 

@@ -73,26 +73,32 @@ TEST(HeadHabits, GivesEarlyLayersTheirShareOfTheText) {
 
 TEST(HeadHabits, AsksFewerRowsWhereHeadsAllowIt) {
   const PrefillOptions options = habit_options();
-  EXPECT_TRUE(care_for(options, HeadKind::kLocal, 20, 512).latest);
-  EXPECT_EQ(care_for(options, HeadKind::kUnknown, 20, 512).rows, 0);
-  EXPECT_EQ(care_for(options, HeadKind::kWide, 20, 512).rows, 128);
-  EXPECT_EQ(care_for(options, HeadKind::kResting, 20, 512).rows, 256);
-  EXPECT_TRUE(care_for(options, HeadKind::kResting, 20, 512).homeless);
+  EXPECT_TRUE(care_for(options, 1, HeadKind::kLocal, 20, 512).latest);
+  EXPECT_EQ(care_for(options, 1, HeadKind::kUnknown, 20, 512).rows, 0);
+  EXPECT_EQ(care_for(options, 1, HeadKind::kWide, 20, 512).rows, 128);
+  EXPECT_EQ(care_for(options, 1, HeadKind::kResting, 20, 512).rows, 256);
+  EXPECT_TRUE(care_for(options, 1, HeadKind::kResting, 20, 512).homeless);
   PrefillOptions peak = options;
   peak.select = BlockRank::kPeak;
-  EXPECT_FALSE(care_for(peak, HeadKind::kLocal, 20, 512).latest);
+  EXPECT_FALSE(care_for(peak, 1, HeadKind::kLocal, 20, 512).latest);
 }
 
 TEST(HeadHabits, WideHeadsRateAShareOfALongText) {
   PrefillOptions options;
   options.select = BlockRank::kHabit;
-  EXPECT_EQ(care_for(options, HeadKind::kWide, 100, 512).blocks, 0);
+  EXPECT_EQ(care_for(options, 1, HeadKind::kWide, 100, 512).blocks, 0);
   options.rated_share = 2;
-  EXPECT_EQ(care_for(options, HeadKind::kWide, 10, 512).blocks, 4096 / 8);
-  EXPECT_EQ(care_for(options, HeadKind::kWide, 40, 512).blocks, 20480 / 2 / 8);
-  EXPECT_EQ(care_for(options, HeadKind::kWide, 64, 512).blocks, 32768 / 2 / 8);
-  EXPECT_EQ(care_for(options, HeadKind::kWide, 192, 512).blocks, (32768 + 65536 / 4) / 2 / 8);
-  EXPECT_EQ(care_for(options, HeadKind::kResting, 100, 512).blocks, 0);
+  options.base_budget = 1024;
+  EXPECT_EQ(care_for(options, 1, HeadKind::kWide, 10, 512).blocks, 4096 / 8);
+  EXPECT_EQ(care_for(options, 1, HeadKind::kWide, 40, 512).blocks, 20480 / 2 / 8);
+  EXPECT_EQ(care_for(options, 1, HeadKind::kWide, 64, 512).blocks, 32768 / 2 / 8);
+  EXPECT_EQ(care_for(options, 1, HeadKind::kWide, 192, 512).blocks, (32768 + 65536 / 4) / 2 / 8);
+  EXPECT_EQ(care_for(options, 1, HeadKind::kResting, 100, 512).blocks, 0);
+  // Never fewer than are read.
+  options.early_share = 4;
+  EXPECT_EQ(care_for(options, 0, HeadKind::kWide, 192, 512).blocks, 2 * 98304 / 4 / 8);
+  options.base_budget = 4096;
+  EXPECT_EQ(care_for(options, 1, HeadKind::kWide, 40, 512).blocks, 3 * 4096 / 8);
 }
 
 }  // namespace
