@@ -262,7 +262,7 @@ Status CpuStream::synchronize() {
   if (status.ok() && graph_ != nullptr) {
     const double start = now_s();
     const Times before = times_;
-    GgmlDevice::Watch watch{.cancel = cancel_, .broken = &broken_};
+    GgmlDevice::Watch watch{.cancel = cancel_, .broken = &broken_, .brief = phase_ == Phase::kGeneration};
     status = device_.compute(graph_, watch);
     times_.wait_s += watch.waited_s;
     // ggml's products have no clock of their own: they are what is left.

@@ -61,18 +61,19 @@ Result<std::unique_ptr<GgmlDevice>> GgmlDevice::create(int threads) {
   }
   std::unique_ptr<GgmlDevice> self(new GgmlDevice());
   self->threads_ = threads;
+  self->crew_ = CrewSize(threads);
   self->device_ = device;
   self->backend_ = ggml_backend_dev_init(device, nullptr);
   ggml_backend_reg_t registry = ggml_backend_dev_backend_reg(device);
   auto* new_pool = procedure<ggml_threadpool*(ggml_threadpool_params*)>(registry, "ggml_threadpool_new");
-  auto* set_pool = procedure<void(ggml_backend_t, ggml_threadpool*)>(registry, "ggml_backend_cpu_set_threadpool");
-  auto* set_threads = procedure<void(ggml_backend_t, int)>(registry, "ggml_backend_set_n_threads");
+  self->set_pool_ = procedure<void(ggml_backend_t, ggml_threadpool*)>(registry, "ggml_backend_cpu_set_threadpool");
+  self->set_threads_ = procedure<void(ggml_backend_t, int)>(registry, "ggml_backend_set_n_threads");
   auto* extra_types =
       procedure<ggml_backend_buffer_type_t*(ggml_backend_dev_t)>(registry, "ggml_backend_dev_get_extra_bufts");
   self->free_pool_ = procedure<void(ggml_threadpool*)>(registry, "ggml_threadpool_free");
   self->set_abort_ =
       procedure<void(ggml_backend_t, ggml_abort_callback, void*)>(registry, "ggml_backend_set_abort_callback");
-  if (self->backend_ == nullptr || new_pool == nullptr || set_pool == nullptr || set_threads == nullptr ||
+  if (self->backend_ == nullptr || new_pool == nullptr || self->set_pool_ == nullptr || self->set_threads_ == nullptr ||
       self->free_pool_ == nullptr || self->set_abort_ == nullptr) {
     return make_error(ErrorKind::kDevice, "ggml's CPU backend lacks a function this engine needs");
   }
@@ -80,8 +81,10 @@ Result<std::unique_ptr<GgmlDevice>> GgmlDevice::create(int threads) {
   ggml_threadpool_params params = ggml_threadpool_params_default(threads);
   self->pool_ = new_pool(&params);
   if (self->pool_ == nullptr) return make_error(ErrorKind::kDevice, "could not start %d threads", threads);
-  set_pool(self->backend_, self->pool_);
-  set_threads(self->backend_, threads);
+  ggml_threadpool_params lonely = ggml_threadpool_params_default(1);
+  self->alone_ = new_pool(&lonely);
+  if (self->alone_ == nullptr) return make_error(ErrorKind::kMemory, "out of memory");
+  self->employ(threads);
   if (extra_types != nullptr) {
     for (ggml_backend_buffer_type_t* type = extra_types(device); type != nullptr && *type != nullptr; ++type) {
       self->extra_types_.push_back(*type);
@@ -93,6 +96,7 @@ Result<std::unique_ptr<GgmlDevice>> GgmlDevice::create(int threads) {
 GgmlDevice::~GgmlDevice() {
   if (backend_ != nullptr && !lost_) ggml_backend_free(backend_);
   if (pool_ != nullptr) free_pool_(pool_);
+  if (alone_ != nullptr) free_pool_(alone_);
 }
 
 // A condition and not a timed mutex: thread sanitizers do not see the lock of the latter.
@@ -112,6 +116,25 @@ void GgmlDevice::end_turn() {
   turn_ended_.notify_one();
 }
 
+void GgmlDevice::employ(int threads) {
+  if (employed_ == threads) return;
+  // The pool that is left goes to sleep instead of looking out for work.
+  set_pool_(backend_, threads == threads_ ? pool_ : alone_);
+  set_threads_(backend_, threads);
+  employed_ = threads;
+}
+
+ggml_status GgmlDevice::run(ggml_cgraph* graph, bool brief) {
+  const double start = now_s();
+  const double cpu_start = process_cpu_s();
+  const int threads = brief ? crew_.next(start) : threads_;
+  employ(threads);
+  const ggml_status status = ggml_backend_graph_compute(backend_, graph);
+  const double end = now_s();
+  if (brief) crew_.record(threads, end, end - start, process_cpu_s() - cpu_start);
+  return status;
+}
+
 Status GgmlDevice::compute(ggml_cgraph* graph, Watch& watch) {
   const double start = now_s();
   const bool mine = take_turn(watch);
@@ -121,7 +144,7 @@ Status GgmlDevice::compute(ggml_cgraph* graph, Watch& watch) {
   set_abort_(backend_, stops, &watch);
   ggml_status status = GGML_STATUS_ALLOC_FAILED;
   try {
-    if (!lost_) status = ggml_backend_graph_compute(backend_, graph);
+    if (!lost_) status = run(graph, watch.brief);
   } catch (const std::bad_alloc&) {
     lost_ = true;
   }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/cancel.h"
+#include "base/crew_size.h"
 #include "base/result.h"
 
 namespace ei {
@@ -26,6 +27,7 @@ class GgmlDevice {
   struct Watch {
     const CancelToken* cancel = nullptr;  // raised from outside, also while others have the pool; may be null
     const CancelToken* broken = nullptr;  // raised by a node that could not do its work: no further node may run
+    bool brief = false;                   // one token: a single thread may be quicker when the machine is crowded
     double waited_s = 0;                  // out: until it was this graph's turn
   };
   // Runs a graph on the pool; one graph at a time, whoever calls. kInterrupted when `cancel` was raised, kMemory when
@@ -38,11 +40,18 @@ class GgmlDevice {
   GgmlDevice() = default;
   bool take_turn(const Watch& watch);  // false: cancelled before it came
   void end_turn();
+  ggml_status run(ggml_cgraph* graph, bool brief);
+  void employ(int threads);
 
   int threads_ = 1;
   ggml_backend_dev_t device_ = nullptr;
   ggml_backend_t backend_ = nullptr;
-  ggml_threadpool* pool_ = nullptr;
+  ggml_threadpool* pool_ = nullptr;   // all threads
+  ggml_threadpool* alone_ = nullptr;  // the calling one
+  int employed_ = 0;                  // how many the backend has now
+  CrewSize crew_{1};
+  void (*set_pool_)(ggml_backend_t, ggml_threadpool*) = nullptr;
+  void (*set_threads_)(ggml_backend_t, int) = nullptr;
   void (*free_pool_)(ggml_threadpool*) = nullptr;
   void (*set_abort_)(ggml_backend_t, ggml_abort_callback, void*) = nullptr;
   std::vector<ggml_backend_buffer_type_t> extra_types_;

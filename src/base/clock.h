@@ -1,4 +1,4 @@
-// Wall time and memory readings for statistics.
+// Time and memory readings for statistics.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,7 @@
 namespace ei {
 
 double now_s();                    // monotonic, seconds
+double process_cpu_s();            // seconds that the threads of this process have run, added up
 int64_t peak_rss_bytes();          // highest resident memory of this process so far
 int64_t current_rss_bytes();       // resident memory now
 int64_t available_memory_bytes();  // what the system (or this process's control group) can still give
