@@ -43,14 +43,17 @@ EvalSide new_side(const Settings& settings) {
 
 class Evaluation {
  public:
-  Evaluation(const CommandContext& context, const Sides& sides, eval::ChatFrame frame, Haystacks haystacks)
+  Evaluation(const CommandContext& context, const Sides& sides, std::vector<Settings> also, eval::ChatFrame frame,
+             Haystacks haystacks)
       : context_(context),
         sides_(sides),
+        tested_{sides.base},
         frame_(std::move(frame)),
         haystacks_(std::move(haystacks)),
         progress_(context.console, "evaluating"),
         start_s_(now_s()) {
-    scores_.tested = new_side(sides.base.settings);
+    for (Settings& settings : also) tested_.push_back({std::move(settings), sides.base.engine});
+    for (const Side& side : tested_) scores_.tested.push_back({new_side(side.settings), {}});
     if (sides.other) scores_.reference = new_side(sides.other->settings);
   }
 
@@ -64,10 +67,13 @@ class Evaluation {
         EI_RETURN_IF_ERROR(read(exam, prose, *sides_.other, *scores_.reference,
                                 [&](int64_t, std::span<const float> logits) { spool.write(logits); }));
       }
-      spool.rewind();
-      EI_RETURN_IF_ERROR(read(exam, prose, sides_.base, scores_.tested, [&](int64_t, std::span<const float> logits) {
-        if (sides_.other) scores_.divergence.add(spool.read(logits.size()), logits);
-      }));
+      for (size_t i = 0; i < tested_.size(); ++i) {
+        TestedSide& scores = scores_.tested[i];
+        spool.rewind();
+        EI_RETURN_IF_ERROR(read(exam, prose, tested_[i], scores, [&](int64_t, std::span<const float> logits) {
+          if (sides_.other) scores.divergence.add(spool.read(logits.size()), logits);
+        }));
+      }
       EI_RETURN_IF_ERROR(spool.status());
     }
     progress_.finish();
@@ -86,8 +92,12 @@ class Evaluation {
 
   // Behind the part that every sparse prefill reads densely, and the segment that follows it.
   int64_t first_scored() const {
-    const policy::PrefillOptions options = *prefill_options(sides_.base.settings);
-    return std::min<int64_t>(int64_t{options.threshold} + options.segment, context_.settings.eval_length / 2);
+    int64_t first = 0;
+    for (const Side& side : tested_) {
+      const policy::PrefillOptions options = *prefill_options(side.settings);
+      first = std::max(first, int64_t{options.threshold} + options.segment);
+    }
+    return std::min(first, context_.settings.eval_length / 2);
   }
 
   Status read(const eval::Exam& exam, std::span<const int64_t> prose, const Side& side, EvalSide& out,
@@ -116,7 +126,8 @@ class Evaluation {
   }
 
   void show_progress(int64_t more) {
-    const int64_t total = (sides_.other ? 2 : 1) * context_.settings.eval_contexts * context_.settings.eval_length;
+    const int64_t readings = static_cast<int64_t>(tested_.size()) + (sides_.other ? 1 : 0);
+    const int64_t total = readings * context_.settings.eval_contexts * context_.settings.eval_length;
     progress_.update(done_ + more, total, now_s() - start_s_);
   }
 
@@ -142,33 +153,65 @@ class Evaluation {
 
   const CommandContext& context_;
   const Sides& sides_;
+  std::vector<Side> tested_;
   const eval::ChatFrame frame_;
   const Haystacks haystacks_;
   Progress progress_;
   const double start_s_;
-  int64_t done_ = 0;  // tokens read, both sides
+  int64_t done_ = 0;  // tokens read, all sides
   EvalScores scores_;
 };
 
+// Names of the options in which two settings differ.
+std::vector<std::string> differences(const Settings& a, const Settings& b) {
+  std::vector<std::string> names;
+  for (const Option& option : options()) {
+    if ((option.commands & kEval) != 0 && option.binding.show(a) != option.binding.show(b))
+      names.emplace_back(option.name());
+  }
+  return names;
+}
+
+Status refuse(const char* flag, std::span<const std::string> changed, std::initializer_list<const char*> fixed,
+              const char* reason) {
+  for (const char* name : fixed) {
+    if (std::find(changed.begin(), changed.end(), name) != changed.end())
+      return make_error(ErrorKind::kUsage, "%s cannot change --%s: %s", flag, name, reason);
+  }
+  return {};
+}
+
+Result<Settings> overridden(const char* flag, const Settings& settings, const std::string& changes) {
+  EI_ASSIGN_OR_RETURN(Settings other, with_overrides(*find_command("eval"), settings, changes, flag));
+  EI_RETURN_IF_ERROR(refuse(flag, differences(other, settings),
+                            {"tasks", "length", "contexts", "seed", "haystack", "stride", "vs", "also"},
+                            "the same tokens are compared"));
+  return other;
+}
+
 // The settings of --vs; none when they are those of the tested side.
 Result<std::optional<Settings>> other_settings(const Settings& settings) {
-  EI_ASSIGN_OR_RETURN(const Settings other, with_overrides(*find_command("eval"), settings, settings.eval_vs));
-  bool changed = false;
-  for (const Option& option : options()) {
-    if ((option.commands & kEval) == 0 || option.binding.show(other) == option.binding.show(settings)) continue;
-    changed = true;
-    for (const char* name : {"tasks", "length", "contexts", "seed", "haystack", "stride"}) {
-      if (option.name() == name)
-        return make_error(ErrorKind::kUsage, "--vs cannot change --%s: the same tokens are compared", name);
-    }
+  EI_ASSIGN_OR_RETURN(Settings other, overridden("--vs", settings, settings.eval_vs));
+  return differences(other, settings).empty() ? std::nullopt : std::optional(std::move(other));
+}
+
+Result<std::vector<Settings>> further_settings(const Settings& settings) {
+  std::vector<Settings> all;
+  if (settings.eval_also.empty()) return all;
+  for (const std::string& changes : split(settings.eval_also, ';')) {
+    EI_ASSIGN_OR_RETURN(Settings further, overridden("--also", settings, changes));
+    EI_RETURN_IF_ERROR(refuse("--also", differences(further, settings), {"model", "device", "threads"},
+                              "all settings are tested on one engine"));
+    all.push_back(std::move(further));
   }
-  return changed ? std::optional(other) : std::nullopt;
+  return all;
 }
 }  // namespace
 
 Result<int> command_eval(const CommandContext& context) {
   const Settings& settings = context.settings;
   EI_ASSIGN_OR_RETURN(const std::optional<Settings> other, other_settings(settings));
+  EI_ASSIGN_OR_RETURN(std::vector<Settings> also, further_settings(settings));
   Haystacks haystacks;
   if (!settings.haystack.empty()) {
     EI_ASSIGN_OR_RETURN(const std::string text, read_text_file(settings.haystack, "text file"));
@@ -180,7 +223,7 @@ Result<int> command_eval(const CommandContext& context) {
     EI_ASSIGN_OR_RETURN(chat, choose_template(settings, sides.engine->tokenizer()));
   }
   EI_ASSIGN_OR_RETURN(eval::ChatFrame frame, eval::make_chat_frame(sides.engine->tokenizer(), chat));
-  Evaluation evaluation(context, sides, std::move(frame), std::move(haystacks));
+  Evaluation evaluation(context, sides, std::move(also), std::move(frame), std::move(haystacks));
   EI_ASSIGN_OR_RETURN(const EvalScores scores, evaluation.run());
   const std::string out =
       settings.json ? summary_json(settings, sides.engine->file().path(), scores) : eval_table(settings, scores);

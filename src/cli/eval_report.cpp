@@ -58,29 +58,33 @@ std::string item_json(const Settings& settings, const EvalSide& side, const Eval
 }
 
 std::string summary_json(const Settings& settings, const std::string& model, const EvalScores& scores) {
-  Json object = {{"summary", true},
-                 {"model", model},
-                 {"length", settings.eval_length},
-                 {"contexts", settings.eval_contexts},
-                 {"seed", settings.eval_seed},
-                 {"haystack", settings.haystack},
-                 {"tested", side_json(scores.tested)}};
-  if (scores.reference) {
-    const eval::Divergence& divergence = scores.divergence;
-    object["vs"] = side_json(*scores.reference);
-    object["positions"] = divergence.kl().count();
-    object["mean_kld"] = divergence.kl().mean();
-    object["mean_kld_error"] = divergence.kl().standard_error();
-    object["same_top"] = divergence.same_top().mean();
-    object["same_top_error"] = divergence.same_top().standard_error();
+  std::string lines;
+  for (const TestedSide& tested : scores.tested) {
+    Json object = {{"summary", true},
+                   {"model", model},
+                   {"length", settings.eval_length},
+                   {"contexts", settings.eval_contexts},
+                   {"seed", settings.eval_seed},
+                   {"haystack", settings.haystack},
+                   {"tested", side_json(tested)}};
+    if (scores.reference) {
+      const eval::Divergence& divergence = tested.divergence;
+      object["vs"] = side_json(*scores.reference);
+      object["positions"] = divergence.kl().count();
+      object["mean_kld"] = divergence.kl().mean();
+      object["mean_kld_error"] = divergence.kl().standard_error();
+      object["same_top"] = divergence.same_top().mean();
+      object["same_top_error"] = divergence.same_top().standard_error();
+    }
+    lines += dump(object);
   }
-  return dump(object);
+  return lines;
 }
 
 std::string eval_table(const Settings& settings, const EvalScores& scores) {
   std::vector<const EvalSide*> sides;
   if (scores.reference) sides.push_back(&*scores.reference);
-  sides.push_back(&scores.tested);
+  for (const TestedSide& tested : scores.tested) sides.push_back(&tested);
   size_t width = 20;
   for (const EvalSide* side : sides) width = std::max(width, side->name().size());
   std::string table =
@@ -91,8 +95,11 @@ std::string eval_table(const Settings& settings, const EvalScores& scores) {
     for (const EvalSide* side : sides) table += str_format(" %-*s |", static_cast<int>(width), cell(*side).c_str());
     table += "\n";
   };
-  const auto only_tested = [&](const std::string& text) {
-    return [&, text](const EvalSide& side) { return &side == &scores.tested ? text : "-"; };
+  using Distance = std::function<std::string(const eval::Divergence&)>;
+  const auto distance_line = [&](const std::string& label, const Distance& cell) {
+    line(label, [&](const EvalSide& side) {
+      return &side == &*scores.reference ? "-" : cell(static_cast<const TestedSide&>(side).divergence);
+    });
   };
   line("", [](const EvalSide& side) { return side.name(); });
   line("---", [&](const EvalSide&) { return std::string(width, '-'); });
@@ -101,10 +108,12 @@ std::string eval_table(const Settings& settings, const EvalScores& scores) {
   line("perplexity",
        [](const EvalSide& side) { return str_format("%.3f +/- %.3f", side.prose.value(), side.prose.error()); });
   if (scores.reference) {
-    const eval::RunningMean& kl = scores.divergence.kl();
-    const eval::RunningMean& top = scores.divergence.same_top();
-    line("mean KLD", only_tested(str_format("%.5f +/- %.5f", kl.mean(), kl.standard_error())));
-    line("same top token", only_tested(str_format("%.2f +/- %.2f %%", 100 * top.mean(), 100 * top.standard_error())));
+    distance_line("mean KLD", [](const eval::Divergence& from) {
+      return str_format("%.5f +/- %.5f", from.kl().mean(), from.kl().standard_error());
+    });
+    distance_line("same top token", [](const eval::Divergence& from) {
+      return str_format("%.2f +/- %.2f %%", 100 * from.same_top().mean(), 100 * from.same_top().standard_error());
+    });
   }
   line("density", [](const EvalSide& side) { return str_format("%.4f", side.stats.density()); });
   line("time per text", [](const EvalSide& side) { return format_seconds(per_context(side.stats.prompt_s, side)); });

@@ -32,10 +32,13 @@ struct EvalSide {
   std::string name() const;  // "entropyinfer base-budget=512"
 };
 
+struct TestedSide : EvalSide {
+  eval::Divergence divergence;  // from the reference, where there is one
+};
+
 struct EvalScores {
-  EvalSide tested;
+  std::vector<TestedSide> tested;     // the settings given, then those of --also
   std::optional<EvalSide> reference;  // --vs; none when it is the same
-  eval::Divergence divergence;        // of the tested side from the reference
 };
 
 struct EvalItem {
@@ -48,6 +51,7 @@ struct EvalItem {
 };
 
 std::string item_json(const Settings& settings, const EvalSide& side, const EvalItem& item);
+// One line per tested side.
 std::string summary_json(const Settings& settings, const std::string& model, const EvalScores& scores);
 std::string eval_table(const Settings& settings, const EvalScores& scores);
 

@@ -152,6 +152,8 @@ std::vector<Option> eval_options() {
        whole(&Settings::eval_stride, 1, kMaxTokens)},
       {"--vs", "SETTINGS", "key=value,...: what the method is compared with; a method begins at its own preset", kEval,
        text(&Settings::eval_vs)},
+      {"--also", "SETTINGS", "key=value,...;key=value,...: further settings to test on the same texts, one result each",
+       kEval, text(&Settings::eval_also)},
   };
 }
 

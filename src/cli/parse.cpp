@@ -203,7 +203,8 @@ Result<Settings> parse_settings(const CommandEntry& entry, std::span<const std::
   return settings;
 }
 
-Result<Settings> with_overrides(const CommandEntry& entry, const Settings& base, const std::string& overrides) {
+Result<Settings> with_overrides(const CommandEntry& entry, const Settings& base, const std::string& overrides,
+                                const std::string& flag) {
   Settings settings = base;
   const std::vector<std::string> items = split(overrides, ',');
   // Another method begins at its own preset: what was said about the first one says nothing about it.
@@ -213,12 +214,13 @@ Result<Settings> with_overrides(const CommandEntry& entry, const Settings& base,
     const size_t equals = item.find('=');
     const Option* option = equals == std::string::npos ? nullptr : find_key(item.substr(0, equals), entry.command);
     if (option == nullptr) {
-      return make_error(ErrorKind::kUsage, "--vs: '%s' is not an option of the form key=value", item.c_str());
+      return make_error(ErrorKind::kUsage, "%s: '%s' is not an option of the form key=value", flag.c_str(),
+                        item.c_str());
     }
-    EI_RETURN_IF_ERROR(apply({option, item.substr(equals + 1), " (from --vs)", Level::kFlag}, settings));
+    EI_RETURN_IF_ERROR(apply({option, item.substr(equals + 1), " (from " + flag + ")", Level::kFlag}, settings));
   }
   if (const Status status = check_methods(entry, settings); !status.ok())
-    return make_error(status.error().kind, "--vs: %s", status.error().message.c_str());
+    return make_error(status.error().kind, "%s: %s", flag.c_str(), status.error().message.c_str());
   return settings;
 }
 

@@ -16,7 +16,8 @@ using Environment = std::function<const char*(const char* name)>;
 
 Result<Settings> parse_settings(const CommandEntry& entry, std::span<const std::string> arguments,
                                 const Environment& environment);
-// `base` with "key=value,..." on top; keys are long or short names of the command's options (--vs).
-Result<Settings> with_overrides(const CommandEntry& entry, const Settings& base, const std::string& overrides);
+// `base` with "key=value,..." on top; keys are long or short names of the command's options. `flag` gave them.
+Result<Settings> with_overrides(const CommandEntry& entry, const Settings& base, const std::string& overrides,
+                                const std::string& flag = "--vs");
 
 }  // namespace ei::cli

@@ -86,6 +86,7 @@ struct Settings {
   int64_t eval_stride = 7;
   std::string haystack;
   std::string eval_vs = "method=full";
+  std::string eval_also;
 
   // inspect
   std::string report = "report.html";

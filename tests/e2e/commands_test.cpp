@@ -329,6 +329,37 @@ TEST(Eval, WritesOneLinePerQuestionAndASummaryOfBothSides) {
   }
 }
 
+TEST(Eval, TestsFurtherSettingsOnTheSameTexts) {
+  const std::vector<std::string> common = {"eval",    "--length",    "1536",     "--contexts",    "1",
+                                           "--tasks", "num",         "--method", "entropyinfer",  "--segment",
+                                           "128",     "--threshold", "256",      "--base-budget", "64"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), common.begin(), common.end());
+    return run(more);
+  };
+  const Outcome both = with({"--also", "base-budget=512,block=16;select=midrange", "--json"});
+  const Outcome alone = with({"--base-budget", "512", "--block", "16", "--json"});
+  ASSERT_EQ(both.code, 0) << both.err;
+  ASSERT_EQ(alone.code, 0) << alone.err;
+  const std::vector<json> lines = json_lines(both.out);
+  ASSERT_EQ(lines.size(), 7u) << both.out;  // four answers, three summaries
+  EXPECT_EQ(lines[4]["tested"]["method_options"], "base-budget=64,segment=128,threshold=256");
+  EXPECT_EQ(lines[6]["tested"]["method_options"], "base-budget=64,segment=128,select=midrange,threshold=256");
+  const json& further = lines[5];
+  const json expected = json_lines(alone.out).back();
+  EXPECT_EQ(further["tested"]["method_options"], expected["tested"]["method_options"]);
+  EXPECT_EQ(further["mean_kld"], expected["mean_kld"]);
+  EXPECT_LT(further["mean_kld"], lines[4]["mean_kld"]);
+  EXPECT_EQ(further["tested"]["density"], expected["tested"]["density"]);
+  const Outcome table = with({"--also", "select=midrange"});
+  EXPECT_NE(table.out.find("select=midrange"), std::string::npos) << table.out;
+  for (const char* wrong : {"length=2048", "threads=1", "also=block=16", "base-budget", "no-such=1", ";"}) {
+    const Outcome outcome = with({"--also", wrong});
+    EXPECT_EQ(outcome.code, 2) << wrong;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  }
+}
+
 TEST(Eval, ShowsATableAndTakesATextFromOutside) {
   std::string text;
   for (int i = 0; i < 200; ++i) text += str_format("Boat %d went down the river to the old mill. ", i);
