@@ -112,7 +112,8 @@ struct Bench {
       const double packing = best_seconds(pool, settings.min_seconds,
                                           [&] { pool.run([&](Worker worker) { variant->pack_keys(pack, worker); }); });
       for (const int rows : {0, kSegment / 2, kSegment / 4}) {
-        const std::vector<HeadCare> care(kKvHeads, HeadCare{.rows = rows, .homeless = rows == kSegment / 2});
+        const std::vector<HeadCare> care(
+            kKvHeads, HeadCare{.rows = rows, .voices = rows == kSegment / 2 ? Voices::kHomeless : Voices::kMean});
         params.care = care.data();
         AttentionScratch scratch(variant->scratch_bytes(params, pool.size()) + kScratchHeader);
         const double scoring = best_seconds(pool, settings.min_seconds, [&] {

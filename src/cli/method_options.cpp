@@ -80,6 +80,7 @@ Apply one_of(Enum PrefillOptions::*field, const char* (*name_of)(Enum), std::ini
 }
 
 const std::vector<PrefillFlag>& prefill_table() {
+  using policy::Asking;
   using policy::BlockRank;
   using policy::LogitScale;
   using policy::PrefillRule;
@@ -130,6 +131,11 @@ const std::vector<PrefillFlag>& prefill_table() {
        one_of(
            &Options::select, policy::block_rank_name,
            {BlockRank::kMidrange, BlockRank::kPeak, BlockRank::kHabit, BlockRank::kOracleSum, BlockRank::kOracleMax})},
+      {"--asking", "WHO",
+       "sparse prefill: who asks for blocks: group (one query for a kv_head, some rows), heads (each, some rows), all "
+       "(every row), auto (the most that costs little in this model)",
+       Reader::kHabitSelection,
+       one_of(&Options::asking, policy::asking_name, {Asking::kAuto, Asking::kGroup, Asking::kHeads, Asking::kAll})},
       {"--local-budget", "N", "sparse prefill: earlier tokens that a local kv_head reads; 0: as many as the others",
        Reader::kHabitSelection, tokens(&Options::local_budget, 0)},
       {"--resting-share", "N", "sparse prefill: a resting kv_head reads at least one token in N; 0: as the others",

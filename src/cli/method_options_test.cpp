@@ -69,11 +69,12 @@ TEST(MethodOptions, EveryFieldHasAFlag) {
   EXPECT_EQ(options.rigid_test, policy::RigidTest::kWholeTrace);
   EXPECT_EQ(prefill({"--method", "entropyinfer", "--budget-rule", "fixed"}).rule, policy::PrefillRule::kFixed);
   const policy::PrefillOptions habit = prefill({"--method", "entropyinfer", "--select", "habit", "--local-budget", "64",
-                                                "--resting-share", "8", "--rated-share", "3"});
+                                                "--resting-share", "8", "--rated-share", "3", "--asking", "heads"});
   EXPECT_EQ(habit.select, policy::BlockRank::kHabit);
   EXPECT_EQ(habit.local_budget, 64);
   EXPECT_EQ(habit.resting_share, 8);
   EXPECT_EQ(habit.rated_share, 3);
+  EXPECT_EQ(habit.asking, policy::Asking::kHeads);
   EXPECT_EQ(prefill({"--method", "entropyinfer", "--early-share", "4"}).early_share, 4);
 }
 
@@ -82,7 +83,7 @@ TEST(MethodOptions, WithoutMeaningAreRefused) {
   EXPECT_EQ(error_of("run", {"--base-budget", "512"}), "--base-budget has no meaning with --method full");
   for (const Option& flag : prefill_flags()) {
     const std::string name = "--" + std::string(flag.name());
-    for (const char* value : {"1", "on", "entropy", "none", "ragged", "peak", "causal"}) {
+    for (const char* value : {"1", "on", "entropy", "none", "ragged", "peak", "causal", "auto"}) {
       Settings scratch;
       if (!flag.binding.set(scratch, value).ok()) continue;
       EXPECT_EQ(error_of("run", {name, value}), name + " has no meaning with --method full");

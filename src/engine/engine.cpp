@@ -98,6 +98,7 @@ Result<std::unique_ptr<Session>> Engine::new_session(const SessionOptions& optio
                                .kv_heads = config().kv_heads,
                                .head_dim = config().head_dim,
                                .attention_scale = config().attention_scale,
+                               .products = config().products_per_token(),
                                .key_type = store.key_type,
                                .global = {}};
     for (const model::LayerFacts& facts : config().per_layer) shape.global.push_back(facts.window == 0 ? 1 : 0);

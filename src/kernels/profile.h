@@ -151,11 +151,13 @@ struct PeakScoreParams {
   KvView kv;                       // slot == position, with the keys of the rows themselves
   KeyPanels keys;                  // of the same keys
   const HeadCare* care = nullptr;  // [kv_heads], read when the operation runs
+  int64_t most_voices = 1;         // that care may give a kv_head
   float* scores = nullptr;         // rows; those of `segment` are written
   // [kv_heads, 2]: mean share, over a sample of rows, of the first block and of the other blocks that end a segment or
   // more before this one. Written where care asks for it.
   float* probes = nullptr;
-  float* wanting = nullptr;  // [kv_heads, rows of the segment], written where rows are chosen; null: not wanted
+  // [kv_heads, rows of the segment, most_voices], written densely where rows are chosen; null: not wanted.
+  float* wanting = nullptr;
   float* promise = nullptr;  // [kv_heads, whole super-blocks], written where blocks are; null: not wanted
 };
 

@@ -158,6 +158,11 @@ Status check_heads(const Config& config) {
 
 }  // namespace
 
+double Config::products_per_token() const {
+  const double attention = 2.0 * (heads + kv_heads) * head_dim;  // queries and output, keys and values
+  return static_cast<double>(layers) * width * (attention + 3.0 * ffn_width);
+}
+
 int64_t Config::kv_bytes_per_token(DType key_type, DType value_type) const {
   return static_cast<int64_t>(layers) * kv_heads * head_dim *
          static_cast<int64_t>(dtype_bytes(key_type) + dtype_bytes(value_type));

@@ -56,6 +56,8 @@ struct Config {
   std::vector<LayerFacts> per_layer;  // [layers]
 
   int32_t group() const { return heads / kv_heads; }
+  // Multiply-adds of one token with the weights of all layers.
+  double products_per_token() const;
   // Bytes of K and V that one token adds over all layers.
   int64_t kv_bytes_per_token(DType key_type, DType value_type) const;
 };

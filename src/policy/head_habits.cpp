@@ -17,6 +17,12 @@ constexpr float kFarFloor = 0.003f;
 constexpr int64_t kLong = 32768;
 constexpr int64_t kFurtherShare = 4;
 constexpr int64_t kRatedPerRead = 2;  // where a share of the text is read
+// A head that looks at home as well has more to ask than what it looks up now and then.
+constexpr float kRestingOverOwn = 4;
+// Products of 8 bits, in products of the model's weights, that asking may cost: a tenth of the time, or less.
+constexpr double kAffordable = 0.3;
+// Of what asking with all rows and heads about all keys takes, a quarter of the rows and half of the keys take this.
+constexpr double kSomeRows = 1.0 / 8;
 }  // namespace
 
 const char* head_kind_name(HeadKind kind) {
@@ -47,7 +53,8 @@ void add_probe(const PrefillOptions& options, int32_t segment, float first, floa
 HeadKind kind_of(const HeadHabit& habit) {
   if (habit.probes == 0) return HeadKind::kUnknown;
   if (habit.far < kFarShare * (1 - habit.first) || habit.far < kFarFloor) return HeadKind::kLocal;
-  return habit.first > 1 - habit.first - habit.far ? HeadKind::kResting : HeadKind::kWide;
+  const float own = 1 - habit.first - habit.far;
+  return habit.first > kRestingOverOwn * own ? HeadKind::kResting : HeadKind::kWide;
 }
 
 namespace {
@@ -71,14 +78,27 @@ int32_t rated_blocks(const PrefillOptions& options, int32_t layer, HeadKind kind
 }
 }  // namespace
 
-HeadCare care_for(const PrefillOptions& options, int32_t layer, HeadKind kind, int32_t segment, int64_t rows) {
+Asking asking_at(const PrefillOptions& options, const AskingPrice& price, int32_t segment) {
+  if (options.asking != Asking::kAuto) return options.asking;
+  const double all = price.per_key * static_cast<double>(int64_t{segment} * options.segment);
+  const double most = kAffordable * price.products;
+  return all <= most ? Asking::kAll : kSomeRows * all <= most ? Asking::kHeads : Asking::kGroup;
+}
+
+HeadCare care_for(const PrefillOptions& options, Asking asking, int32_t layer, HeadKind kind, int32_t segment,
+                  int64_t rows) {
   HeadCare care;
   if (options.select != BlockRank::kHabit) return care;
   care.latest = kind == HeadKind::kLocal;
+  if (asking != Asking::kGroup) {
+    care.voices = Voices::kEach;
+  } else if (kind == HeadKind::kResting) {
+    care.voices = Voices::kHomeless;
+  }
+  if (asking == Asking::kAll) return care;
   if (kind == HeadKind::kWide) care.rows = static_cast<int32_t>(std::max<int64_t>(1, rows / 4));
   if (kind == HeadKind::kResting) care.rows = static_cast<int32_t>(std::max<int64_t>(1, rows / 2));
   care.blocks = rated_blocks(options, layer, kind, segment);
-  care.homeless = kind == HeadKind::kResting;
   return care;
 }
 

@@ -26,8 +26,18 @@ bool is_probed_segment(const PrefillOptions& options, int32_t segment);
 void add_probe(const PrefillOptions& options, int32_t segment, float first, float far, HeadHabit& habit);
 
 HeadKind kind_of(const HeadHabit& habit);
+
+// Multiply-adds for one token of a prompt.
+struct AskingPrice {
+  double products = 0;  // with the weights of the model's layers
+  double per_key = 0;   // of every head with one earlier key, in all layers that choose
+};
+// Who asks in a segment; never kAuto.
+Asking asking_at(const PrefillOptions& options, const AskingPrice& price, int32_t segment);
+
 // How the blocks of a kv_head are rated in a segment of which `rows` rows are here.
-HeadCare care_for(const PrefillOptions& options, int32_t layer, HeadKind kind, int32_t segment, int64_t rows);
+HeadCare care_for(const PrefillOptions& options, Asking asking, int32_t layer, HeadKind kind, int32_t segment,
+                  int64_t rows);
 // Blocks that a kv_head of this kind reads in a segment for which its budget allows `count`.
 int32_t count_for(const PrefillOptions& options, int32_t layer, HeadKind kind, int32_t segment, int32_t count);
 

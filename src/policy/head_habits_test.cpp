@@ -25,6 +25,8 @@ TEST(HeadHabits, TellsLocalRestingAndWideHeadsApart) {
   EXPECT_EQ(kind_of(habit_of(0.00f, 0.008f)), HeadKind::kLocal);
   EXPECT_EQ(kind_of(habit_of(0.96f, 0.001f)), HeadKind::kLocal);
   EXPECT_EQ(kind_of(habit_of(0.96f, 0.03f)), HeadKind::kResting);
+  EXPECT_EQ(kind_of(habit_of(0.40f, 0.58f)), HeadKind::kResting);
+  EXPECT_EQ(kind_of(habit_of(0.50f, 0.21f)), HeadKind::kWide);
   EXPECT_EQ(kind_of(habit_of(0.00f, 0.70f)), HeadKind::kWide);
   EXPECT_EQ(kind_of(habit_of(0.03f, 0.10f)), HeadKind::kWide);
 }
@@ -73,32 +75,63 @@ TEST(HeadHabits, GivesEarlyLayersTheirShareOfTheText) {
 
 TEST(HeadHabits, AsksFewerRowsWhereHeadsAllowIt) {
   const PrefillOptions options = habit_options();
-  EXPECT_TRUE(care_for(options, 1, HeadKind::kLocal, 20, 512).latest);
-  EXPECT_EQ(care_for(options, 1, HeadKind::kUnknown, 20, 512).rows, 0);
-  EXPECT_EQ(care_for(options, 1, HeadKind::kWide, 20, 512).rows, 128);
-  EXPECT_EQ(care_for(options, 1, HeadKind::kResting, 20, 512).rows, 256);
-  EXPECT_TRUE(care_for(options, 1, HeadKind::kResting, 20, 512).homeless);
+  EXPECT_TRUE(care_for(options, Asking::kGroup, 1, HeadKind::kLocal, 20, 512).latest);
+  EXPECT_EQ(care_for(options, Asking::kGroup, 1, HeadKind::kUnknown, 20, 512).rows, 0);
+  EXPECT_EQ(care_for(options, Asking::kGroup, 1, HeadKind::kWide, 20, 512).rows, 128);
+  EXPECT_EQ(care_for(options, Asking::kGroup, 1, HeadKind::kResting, 20, 512).rows, 256);
+  EXPECT_EQ(care_for(options, Asking::kGroup, 1, HeadKind::kResting, 20, 512).voices, Voices::kHomeless);
   PrefillOptions peak = options;
   peak.select = BlockRank::kPeak;
-  EXPECT_FALSE(care_for(peak, 1, HeadKind::kLocal, 20, 512).latest);
+  EXPECT_FALSE(care_for(peak, Asking::kGroup, 1, HeadKind::kLocal, 20, 512).latest);
+}
+
+TEST(HeadHabits, LetsEveryHeadAskWhereAskedTo) {
+  PrefillOptions options = habit_options();
+  options.rated_share = 2;
+  for (const HeadKind kind : {HeadKind::kUnknown, HeadKind::kResting, HeadKind::kWide}) {
+    EXPECT_EQ(care_for(options, Asking::kHeads, 1, kind, 20, 512).voices, Voices::kEach);
+    const HeadCare all = care_for(options, Asking::kAll, 1, kind, 20, 512);
+    EXPECT_EQ(all.voices, Voices::kEach);
+    EXPECT_EQ(all.rows, 0);
+    EXPECT_EQ(all.blocks, 0);
+  }
+  EXPECT_EQ(care_for(options, Asking::kHeads, 1, HeadKind::kWide, 20, 512).rows, 128);
+  EXPECT_GT(care_for(options, Asking::kHeads, 1, HeadKind::kWide, 20, 512).blocks, 0);
+  EXPECT_EQ(care_for(options, Asking::kHeads, 1, HeadKind::kResting, 20, 512).rows, 256);
+  EXPECT_TRUE(care_for(options, Asking::kAll, 1, HeadKind::kLocal, 20, 512).latest);
+}
+
+// The further into a text, the more keys there are to ask about, and the fewer may ask.
+TEST(HeadHabits, LetsAsManyAskAsTheModelCanAfford) {
+  PrefillOptions options = habit_options();  // segments of 512
+  const AskingPrice price{.products = 1000 * 512, .per_key = 10};
+  EXPECT_EQ(asking_at(options, price, 30), Asking::kAll);  // 10 * 30 * 512 = 0.3 * 1000 * 512
+  EXPECT_EQ(asking_at(options, price, 31), Asking::kHeads);
+  EXPECT_EQ(asking_at(options, price, 240), Asking::kHeads);
+  EXPECT_EQ(asking_at(options, price, 241), Asking::kGroup);
+  for (const Asking asking : {Asking::kGroup, Asking::kHeads, Asking::kAll}) {
+    options.asking = asking;
+    EXPECT_EQ(asking_at(options, price, 1), asking);
+    EXPECT_EQ(asking_at(options, price, 1000), asking);
+  }
 }
 
 TEST(HeadHabits, WideHeadsRateAShareOfALongText) {
   PrefillOptions options;
   options.select = BlockRank::kHabit;
-  EXPECT_EQ(care_for(options, 1, HeadKind::kWide, 100, 512).blocks, 0);
+  EXPECT_EQ(care_for(options, Asking::kGroup, 1, HeadKind::kWide, 100, 512).blocks, 0);
   options.rated_share = 2;
   options.base_budget = 1024;
-  EXPECT_EQ(care_for(options, 1, HeadKind::kWide, 10, 512).blocks, 4096 / 8);
-  EXPECT_EQ(care_for(options, 1, HeadKind::kWide, 40, 512).blocks, 20480 / 2 / 8);
-  EXPECT_EQ(care_for(options, 1, HeadKind::kWide, 64, 512).blocks, 32768 / 2 / 8);
-  EXPECT_EQ(care_for(options, 1, HeadKind::kWide, 192, 512).blocks, (32768 + 65536 / 4) / 2 / 8);
-  EXPECT_EQ(care_for(options, 1, HeadKind::kResting, 100, 512).blocks, 0);
+  EXPECT_EQ(care_for(options, Asking::kGroup, 1, HeadKind::kWide, 10, 512).blocks, 4096 / 8);
+  EXPECT_EQ(care_for(options, Asking::kGroup, 1, HeadKind::kWide, 40, 512).blocks, 20480 / 2 / 8);
+  EXPECT_EQ(care_for(options, Asking::kGroup, 1, HeadKind::kWide, 64, 512).blocks, 32768 / 2 / 8);
+  EXPECT_EQ(care_for(options, Asking::kGroup, 1, HeadKind::kWide, 192, 512).blocks, (32768 + 65536 / 4) / 2 / 8);
+  EXPECT_EQ(care_for(options, Asking::kGroup, 1, HeadKind::kResting, 100, 512).blocks, 0);
   // Never fewer than are read.
   options.early_share = 4;
-  EXPECT_EQ(care_for(options, 0, HeadKind::kWide, 192, 512).blocks, 2 * 98304 / 4 / 8);
+  EXPECT_EQ(care_for(options, Asking::kGroup, 0, HeadKind::kWide, 192, 512).blocks, 2 * 98304 / 4 / 8);
   options.base_budget = 4096;
-  EXPECT_EQ(care_for(options, 1, HeadKind::kWide, 40, 512).blocks, 3 * 4096 / 8);
+  EXPECT_EQ(care_for(options, Asking::kGroup, 1, HeadKind::kWide, 40, 512).blocks, 3 * 4096 / 8);
 }
 
 }  // namespace

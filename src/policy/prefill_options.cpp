@@ -50,6 +50,16 @@ std::optional<BlockRank> block_rank_from_name(std::string_view name) {
   return std::nullopt;
 }
 
+const char* asking_name(Asking asking) {
+  switch (asking) {
+    case Asking::kAuto: return "auto";
+    case Asking::kGroup: return "group";
+    case Asking::kHeads: return "heads";
+    case Asking::kAll: return "all";
+  }
+  return "";
+}
+
 const char* logit_scale_name(LogitScale scale) { return scale == LogitScale::kNone ? "none" : "inverse-sqrt-dim"; }
 
 std::optional<LogitScale> logit_scale_from_name(std::string_view name) {

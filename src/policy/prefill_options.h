@@ -35,6 +35,15 @@ enum class BlockRank : uint8_t {
 const char* block_rank_name(BlockRank rank);  // "midrange", "peak", "habit", "oracle-sum", "oracle-max"
 std::optional<BlockRank> block_rank_from_name(std::string_view name);
 
+// Whose queries rate blocks, with BlockRank::kHabit.
+enum class Asking : uint8_t {
+  kAuto,   // the most of the others that costs little next to the model's own products
+  kGroup,  // one query for the heads of a kv_head, in some of the rows
+  kHeads,  // every head for itself, in some of the rows
+  kAll,    // every head in every row, about every block
+};
+const char* asking_name(Asking asking);  // "auto", "group", "heads", "all"
+
 // The temperature of the logits whose entropy is taken. The ranking does not depend on it.
 enum class LogitScale : uint8_t { kNone, kInverseSqrtDim };
 const char* logit_scale_name(LogitScale scale);  // "none", "inverse-sqrt-dim"
@@ -64,6 +73,7 @@ struct PrefillOptions {
   bool last_dense = true;  // the last segment of a prompt reads everything
   SparseMode mode = SparseMode::kRagged;
   BlockRank select = BlockRank::kMidrange;
+  Asking asking = Asking::kAuto;
   int32_t local_budget = 128;  // habit: tokens a local kv_head reads beside its segment; 0: as many as the others
   int32_t resting_share = 16;  // habit: a resting kv_head reads at least 1/16 of what lies before; 0: as the others
   int32_t rated_share = 0;     // habit: a wide kv_head rates 1/rated_share of what lies before, where most is promised

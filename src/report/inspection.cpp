@@ -44,6 +44,7 @@ Json prefill_json(const PrefillOptions& options) {
           {"last-dense", options.last_dense},
           {"sparse-mode", policy::sparse_mode_name(options.mode)},
           {"select", policy::block_rank_name(options.select)},
+          {"asking", policy::asking_name(options.asking)},
           {"local-budget", options.local_budget},
           {"resting-share", options.resting_share},
           {"rated-share", options.rated_share}};

@@ -48,6 +48,10 @@ Planner::Planner(const Backend& backend, const policy::PrefillOptions& options, 
                    .planned = planned_layers(options, shape_)},
       index_(backend, index_shape_),
       tracks_(shape_.global.size()) {
+  // Of the last layer's rows only few attend.
+  const auto choosing = std::count(index_shape_.planned.begin(), index_shape_.planned.end() - 1, uint8_t{1});
+  price_ = {.products = shape_.products,
+            .per_key = static_cast<double>(choosing) * static_cast<double>(shape_.heads * shape_.head_dim)};
   for (Track& track : tracks_) {
     track.layer = static_cast<int32_t>(&track - tracks_.data());
     track.budget.emplace(options_, shape_.kv_heads);
@@ -151,11 +155,13 @@ void Planner::rate_peaks(Stream& stream, int layer, int32_t i, Matrix q, const K
   const auto heads = static_cast<size_t>(shape_.kv_heads);
   const size_t first = static_cast<size_t>(i) * heads;
   float* probes = probes_ + layer * int64_t{shape_.kv_heads} * 2;
-  stream.host([this, &track, first, heads, i, wanted, probed] {
+  const policy::Asking asking = policy::asking_at(options_, price_, chunk_.first_segment + i);
+  stream.host([this, &track, asking, first, heads, i, wanted, probed] {
     for (size_t h = 0; h < heads; ++h) {
       track.kinds[first + h] = policy::kind_of(track.habits[h]);
       HeadCare& care = track.care[first + h];
-      care = policy::care_for(options_, track.layer, track.kinds[first + h], chunk_.first_segment + i, rows_of(i));
+      care =
+          policy::care_for(options_, asking, track.layer, track.kinds[first + h], chunk_.first_segment + i, rows_of(i));
       care.latest = care.latest || !wanted;
       care.probe = probed;
     }
@@ -171,6 +177,7 @@ void Planner::rate_peaks(Stream& stream, int layer, int32_t i, Matrix q, const K
                       .kv = kv,
                       .keys = index_.panels(layer),
                       .care = track.care.data() + first,
+                      .most_voices = asking == policy::Asking::kGroup ? 1 : shape_.heads / shape_.kv_heads,
                       .scores = ranks_.data,
                       .probes = probes});
   if (!probed) return;
@@ -353,8 +360,9 @@ void Planner::truncate(int64_t position) {
 int64_t Planner::bytes_for(int64_t end) const {
   const int64_t blocks = end / options_.block;
   const int64_t rows = int64_t{shape_.kv_heads} * 3 * blocks * static_cast<int64_t>(sizeof(float));
-  // Peaks of one tile of rows per worker, and the best of every tile.
-  const int64_t peaks = rates_peaks(options_) ? 200 * blocks * static_cast<int64_t>(sizeof(float)) : 0;
+  // Peaks of one tile of rows per worker, and the best of every tile of every head.
+  const int64_t peaks =
+      rates_peaks(options_) ? (150 + 20 * int64_t{shape_.heads}) * blocks * static_cast<int64_t>(sizeof(float)) : 0;
   return index_.bytes_for(end) + rows + peaks;
 }
 

@@ -23,6 +23,7 @@ struct PlannerShape {
   int32_t kv_heads = 0;
   int32_t head_dim = 0;
   float attention_scale = 0;
+  double products = 0;  // multiply-adds of a token with the weights of all layers
   DType key_type = DType::kF32;
   std::vector<uint8_t> global;  // [layers]: attends to the whole context; others have a window and stay as they are
 };
@@ -103,6 +104,7 @@ class Planner {
 
   policy::PrefillOptions options_;
   PlannerShape shape_;
+  policy::AskingPrice price_;
   BlockIndexShape index_shape_;
   BlockIndex index_;
   std::vector<Track> tracks_;  // [layers]

@@ -35,7 +35,8 @@ struct PeakLayout {
   int64_t group;
   int64_t visible;      // blocks
   int64_t supers;       // whole super-blocks among them
-  int64_t tiles;        // of one kv_head
+  int64_t most_rows;    // that a kv_head may ask
+  int64_t tiles;        // of one kv_head, for so many
   PeakTiles all;        // [kv_heads, tiles]
   PeakTiles chosen;     // [kv_heads, tiles]
   PeakTiles probe;      // [kv_heads, 1]
@@ -56,7 +57,8 @@ struct PeakLayout {
     group = p.num_heads / heads;
     visible = p.rows.visible(p.segment);
     supers = p.keys.super_blocks > 0 ? visible / p.keys.super_blocks : 0;
-    tiles = (tokens.end - tokens.begin + kTileRows - 1) / kTileRows;
+    most_rows = (tokens.end - tokens.begin) * p.most_voices;
+    tiles = (most_rows + kTileRows - 1) / kTileRows;
     Carver carver(scratch);
     all = take_tiles(carver, heads * tiles);
     chosen = take_tiles(carver, heads * tiles);
@@ -72,6 +74,10 @@ struct PeakLayout {
   }
 
   int64_t num_rows() const { return tokens.end - tokens.begin; }
+  // A row is a voice of a token; the voices of a token stand side by side.
+  int64_t voices_of(int64_t h) const { return num_voices(params.care[h].voices, group); }
+  int64_t rows_of(int64_t h) const { return num_rows() * voices_of(h); }
+  int64_t tiles_of(int64_t h) const { return (rows_of(h) + kTileRows - 1) / kTileRows; }
   bool asks_some(int64_t h) const { return params.care[h].rows > 0 && params.care[h].rows < num_rows(); }
   PeakBlocks blocks_of(int64_t h) const {
     return {candidates[h] < visible ? blocks + h * visible : nullptr, candidates[h]};

@@ -20,10 +20,16 @@ class PeakRows {
   static void prepare_rows(const PeakLayout& layout, int64_t h, int64_t tile) {
     const HeadCare& care = layout.params.care[h];
     const PeakTiles to = layout.at(layout.all, h * layout.tiles + tile);
-    for (int row = 0; row < kTileRows; ++row)
-      to.token[row] = std::min(layout.tokens.begin + tile * kTileRows + row, layout.tokens.end - 1);
+    const int64_t voices = layout.voices_of(h);
+    const auto index = [&](int row) { return std::min(tile * kTileRows + row, layout.rows_of(h) - 1); };
+    for (int row = 0; row < kTileRows; ++row) to.token[row] = layout.tokens.begin + index(row) / voices;
     std::vector<float> weights(static_cast<size_t>(kTileRows * layout.group), 1.0f / static_cast<float>(layout.group));
-    if (care.homeless) weigh_heads(layout, h, to, weights);
+    if (care.voices == Voices::kHomeless) weigh_heads(layout, h, to, weights);
+    if (care.voices == Voices::kEach) {
+      std::fill(weights.begin(), weights.end(), 0.0f);
+      for (int row = 0; row < kTileRows; ++row)
+        weights[static_cast<size_t>(row * layout.group + index(row) % voices)] = 1;
+    }
     place_rows(layout, h, weights.data(), to);
     fold_own(layout, h, to);
     if (layout.asks_some(h)) {

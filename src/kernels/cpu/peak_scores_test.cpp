@@ -92,8 +92,8 @@ class PeakRun {
 // Eight bits give each logit an error of a few hundredths.
 TEST_P(PeakTwins, EveryPeakVariantStaysNearTheReference) {
   if (shape_.block % 8 != 0) GTEST_SKIP() << "blocks of " << shape_.block << " go the plain way";
-  for (const bool homeless : {false, true}) {
-    const std::vector<HeadCare> care(static_cast<size_t>(shape_.kv_heads), {.homeless = homeless, .probe = true});
+  for (const Voices voices : {Voices::kMean, Voices::kHomeless, Voices::kEach}) {
+    const std::vector<HeadCare> care(static_cast<size_t>(shape_.kv_heads), {.voices = voices, .probe = true});
     for (int32_t segment = 0; segment < rows_.num_segments; ++segment) {
       if (rows_.visible(segment) < rows_.grid.blocks_per_segment()) continue;
       Floats expected(row_floats(), -5);
@@ -120,19 +120,21 @@ TEST_P(PeakTwins, AsksTheRowsThatWantMost) {
   const int64_t begin = int64_t{rows_.first_segment + segment} * shape_.segment;
   const auto count = static_cast<size_t>(shape_.context - std::max<int64_t>(begin, attention_.first_position));
   const auto asked = static_cast<int32_t>((count + 1) / 2);
-  const std::vector<HeadCare> care(static_cast<size_t>(shape_.kv_heads), {.rows = asked});
-  Floats scores(row_floats());
-  Floats probes;
-  Floats wanting(count * care.size());
-  PeakScoreParams params = peak_params(segment, care, scores, probes);
-  params.wanting = wanting.data();
-  reference_peak_scores(params);
-  for (const PeakVariant* variant : tested_variants()) {
-    if (count < 2) continue;
-    Floats fast(wanting.size());
-    params.wanting = fast.data();
-    PeakRun(*variant, params, 2);
-    for (size_t i = 0; i < fast.size(); ++i) EXPECT_NEAR(fast[i], wanting[i], 0.5f) << variant->name;
+  for (const Voices voices : {Voices::kMean, Voices::kEach}) {
+    const std::vector<HeadCare> care(static_cast<size_t>(shape_.kv_heads), {.rows = asked, .voices = voices});
+    Floats scores(row_floats());
+    Floats probes;
+    PeakScoreParams params = peak_params(segment, care, scores, probes);
+    Floats wanting(count * care.size() * static_cast<size_t>(params.most_voices));
+    params.wanting = wanting.data();
+    reference_peak_scores(params);
+    for (const PeakVariant* variant : tested_variants()) {
+      if (count < 2) continue;
+      Floats fast(wanting.size());
+      params.wanting = fast.data();
+      PeakRun(*variant, params, 2);
+      for (size_t i = 0; i < fast.size(); ++i) EXPECT_NEAR(fast[i], wanting[i], 0.5f) << variant->name;
+    }
   }
 }
 

@@ -88,6 +88,7 @@ class ProfileTwins : public testing::TestWithParam<ProfileShape> {
                            .kv = random_.view(),
                            .keys = {},
                            .care = care.data(),
+                           .most_voices = attention_.num_heads / shape_.kv_heads,
                            .scores = scores.data(),
                            .probes = probes.data()};
     params.keys.super_blocks = std::gcd(rows_.grid.blocks_per_segment(), 4);

@@ -51,7 +51,7 @@ class RowPeaks {
       const int64_t h = piece % heads;
       const int64_t tile = piece / heads;
       const HeadCare& care = params.care[h];
-      if (tile < layout.tiles && !care.latest) {
+      if (tile < layout.tiles_of(h) && !care.latest) {
         PeakRows<Isa>::prepare_rows(layout, h, tile);
       } else if (tile == layout.tiles && care.probe) {
         PeakRows<Isa>::prepare_probe(layout, h);
@@ -63,10 +63,10 @@ class RowPeaks {
     const PeakLayout layout(params, scratch, worker.count);
     for (int64_t h = queue.take(); h < params.rows.kv_heads; h = queue.take()) {
       const HeadCare& care = params.care[h];
-      layout.rows[h] = care.latest ? 0 : layout.num_rows();
+      layout.rows[h] = care.latest ? 0 : layout.rows_of(h);
       layout.candidates[h] = layout.visible;
       if (care.latest || !layout.asks_some(h)) continue;
-      layout.rows[h] = care.rows;
+      layout.rows[h] = care.rows * layout.voices_of(h);
       choose_rows(layout, h);
       if (care.blocks > 0 && care.blocks < layout.visible) choose_blocks(layout, h);
     }
@@ -122,13 +122,20 @@ class RowPeaks {
   static void choose_rows(const PeakLayout& layout, int64_t h) {
     const PeakScoreParams& params = layout.params;
     const float* wanting = layout.wanting + h * layout.tiles * kTileRows;
-    const int64_t count = layout.num_rows();
+    const int64_t count = layout.rows_of(h);
     if (params.wanting != nullptr) {
-      for (int64_t row = 0; row < count; ++row) params.wanting[h * count + row] = wanting[row] * kLn2;
+      for (int64_t row = 0; row < count; ++row) params.wanting[h * layout.most_rows + row] = wanting[row] * kLn2;
     }
     std::vector<uint64_t> scratch;
     std::vector<int32_t> rows;
-    append_top_indices({wanting, static_cast<size_t>(count)}, layout.rows[h], scratch, rows);
+    std::vector<float> of_voice(static_cast<size_t>(layout.num_rows()));
+    const int64_t voices = layout.voices_of(h);
+    for (int64_t voice = 0; voice < voices; ++voice) {
+      for (int64_t i = 0; i < layout.num_rows(); ++i) of_voice[static_cast<size_t>(i)] = wanting[i * voices + voice];
+      const size_t before = rows.size();
+      append_top_indices(of_voice, params.care[h].rows, scratch, rows);
+      for (size_t i = before; i < rows.size(); ++i) rows[i] = static_cast<int32_t>(rows[i] * voices + voice);
+    }
     while (rows.size() % kTileRows != 0) rows.push_back(rows.back());
     for (size_t i = 0; i < rows.size(); ++i) {
       const PeakTiles from = layout.at(layout.all, h * layout.tiles + rows[i] / kTileRows);
@@ -150,7 +157,7 @@ class RowPeaks {
   // The super-blocks that promise most, the first one and what lies behind the last whole one.
   static void choose_blocks(const PeakLayout& layout, int64_t h) {
     std::vector<float> promise(static_cast<size_t>(layout.supers), kNoScore);
-    for (int64_t tile = 0; tile < layout.tiles; ++tile) {
+    for (int64_t tile = 0; tile < layout.tiles_of(h); ++tile) {
       const float* of_tile = layout.promise + (h * layout.tiles + tile) * layout.supers;
       for (size_t super = 0; super < promise.size(); ++super) promise[super] = std::max(promise[super], of_tile[super]);
     }

@@ -43,16 +43,21 @@ class CarefulHead {
       return;
     }
     std::fill_n(scores, visible_, -std::numeric_limits<float>::infinity());
-    const std::vector<int64_t> tokens = asked_rows(care);
+    const std::vector<Row> rows = asked_rows(care);
     const std::vector<int64_t> blocks = rated_blocks(care);
-    for (const int64_t token : tokens) {
-      const Doubles peaks = normalised_peaks(query(token, care.homeless), token, blocks);
+    for (const Row& row : rows) {
+      const Doubles peaks = normalised_peaks(query(row, care.voices), row.token, blocks);
       for (size_t i = 0; i < blocks.size(); ++i)
         scores[blocks[i]] = std::max(scores[blocks[i]], static_cast<float>(peaks[i]));
     }
   }
 
  private:
+  struct Row {
+    int64_t token;
+    int64_t voice;
+  };
+
   double key(int64_t slot, int64_t d) const {
     const KvView& kv = params_.kv;
     const void* page = kv.heads[static_cast<size_t>(h_)].key_pages[slot / kv.page_slots];
@@ -74,18 +79,21 @@ class CarefulHead {
     return q;
   }
 
-  Doubles query(int64_t token, bool homeless) const {
+  Doubles single(int64_t token, size_t head) const {
+    Doubles weights(static_cast<size_t>(group_));
+    weights[head] = 1;
+    return mix(token, weights);
+  }
+
+  Doubles query(const Row& row, Voices voices) const {
     const auto group = static_cast<size_t>(group_);
-    if (!homeless) return mix(token, Doubles(group, 1.0 / static_cast<double>(group)));
+    if (voices == Voices::kEach) return single(row.token, static_cast<size_t>(row.voice));
+    if (voices == Voices::kMean) return mix(row.token, Doubles(group, 1.0 / static_cast<double>(group)));
     Doubles found;
-    for (size_t g = 0; g < group; ++g) {
-      Doubles single(group);
-      single[g] = 1;
-      found.push_back(-log_sum(own_logits(mix(token, single), token)));
-    }
+    for (size_t g = 0; g < group; ++g) found.push_back(-log_sum(own_logits(single(row.token, g), row.token)));
     const double total = log_sum(found);
     for (double& weight : found) weight = std::exp(weight - total);
-    return mix(token, found);
+    return mix(row.token, found);
   }
 
   Doubles own_logits(const Doubles& q, int64_t token) const {
@@ -118,10 +126,10 @@ class CarefulHead {
   }
 
   // Bounds of the super-blocks, less what the row finds in its own segment and the first block.
-  Doubles bounds(int64_t token, bool homeless) const {
-    const Doubles q = query(token, homeless);
+  Doubles bounds(const Row& row, Voices voices) const {
+    const Doubles q = query(row, voices);
     const int64_t width = params_.keys.super_blocks;
-    const double found = log_sum({log_sum(own_logits(q, token)), peak(q, 0)});
+    const double found = log_sum({log_sum(own_logits(q, row.token)), peak(q, 0)});
     Doubles all;
     for (int64_t super = 0; super < visible_ / width; ++super) {
       double bound = 0;
@@ -136,27 +144,35 @@ class CarefulHead {
     return all;
   }
 
-  // Rows by what they want; on the way, what the super-blocks promise.
-  std::vector<int64_t> asked_rows(const HeadCare& care) {
-    std::vector<int64_t> tokens;
-    if (care.rows == 0 || care.rows >= count_) {
-      for (int64_t row = 0; row < count_; ++row) tokens.push_back(first_ + row);
-      return tokens;
+  // Rows by what they want, of each voice; on the way, what the super-blocks promise.
+  std::vector<Row> asked_rows(const HeadCare& care) {
+    const bool all = care.rows == 0 || care.rows >= count_;
+    if (!all)
+      promise_.assign(static_cast<size_t>(visible_ / params_.keys.super_blocks),
+                      -std::numeric_limits<float>::infinity());
+    const int64_t voices = num_voices(care.voices, group_);
+    std::vector<Row> rows;
+    for (int64_t voice = 0; voice < voices; ++voice) {
+      std::vector<float> wants;
+      for (int64_t row = 0; row < count_ && !all; ++row) {
+        wants.push_back(want({first_ + row, voice}, care.voices));
+        if (params_.wanting != nullptr)
+          params_.wanting[h_ * count_ * params_.most_voices + row * voices + voice] = wants.back();
+      }
+      std::vector<uint64_t> scratch;
+      std::vector<int32_t> chosen(all ? static_cast<size_t>(count_) : 0);
+      std::iota(chosen.begin(), chosen.end(), 0);
+      if (!all) append_top_indices(wants, care.rows, scratch, chosen);
+      for (const int32_t row : chosen) rows.push_back({first_ + row, voice});
     }
-    std::vector<float> wants;
-    promise_.assign(static_cast<size_t>(visible_ / params_.keys.super_blocks), -std::numeric_limits<float>::infinity());
-    for (int64_t row = 0; row < count_; ++row) {
-      const Doubles bound = bounds(first_ + row, care.homeless);
-      wants.push_back(bound.empty() ? 0 : static_cast<float>(*std::max_element(bound.begin(), bound.end())));
-      for (size_t super = 0; super < bound.size(); ++super)
-        promise_[super] = std::max(promise_[super], static_cast<float>(bound[super]));
-      if (params_.wanting != nullptr) params_.wanting[h_ * count_ + row] = wants.back();
-    }
-    std::vector<uint64_t> scratch;
-    std::vector<int32_t> chosen;
-    append_top_indices(wants, care.rows, scratch, chosen);
-    for (const int32_t row : chosen) tokens.push_back(first_ + row);
-    return tokens;
+    return rows;
+  }
+
+  float want(const Row& row, Voices voices) {
+    const Doubles bound = bounds(row, voices);
+    for (size_t super = 0; super < bound.size(); ++super)
+      promise_[super] = std::max(promise_[super], static_cast<float>(bound[super]));
+    return bound.empty() ? 0 : static_cast<float>(*std::max_element(bound.begin(), bound.end()));
   }
 
   std::vector<int64_t> rated_blocks(const HeadCare& care) {
@@ -182,7 +198,7 @@ class CarefulHead {
     double beyond = 0;
     for (int64_t i = 0; i < kSample; ++i) {
       const int64_t token = first_ + (2 * i + 1) * count_ / (2 * kSample);
-      const Doubles peaks = normalised_peaks(query(token, false), token, all_blocks());
+      const Doubles peaks = normalised_peaks(query({token, 0}, Voices::kMean), token, all_blocks());
       first += std::exp(peaks[0]);
       for (int64_t j = 1; j < far; ++j) beyond += std::exp(peaks[static_cast<size_t>(j)]);
     }
