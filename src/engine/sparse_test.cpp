@@ -94,6 +94,19 @@ TEST(SparsePrefill, DoesNotDependOnHowAPromptIsCut) {
   }
 }
 
+TEST(SparsePrefill, DoesNotDependOnHowAPromptIsCutWhoeverAsks) {
+  const std::vector<int32_t> tokens = random_tokens(1000, 5);
+  std::vector<std::vector<float>> found;
+  for (const policy::Asking asking : {policy::Asking::kGroup, policy::Asking::kHeads, policy::Asking::kAll}) {
+    policy::PrefillOptions options = small_options();
+    options.asking = asking;
+    found.push_back(read(with(options, 4096), tokens));
+    EXPECT_EQ(read(with(options, 100), tokens), found.back()) << asking_name(asking);
+  }
+  EXPECT_NE(found[0], found[1]);
+  EXPECT_NE(found[1], found[2]);
+}
+
 TEST(SparsePrefill, ReadsLessAndSaysSo) {
   const std::unique_ptr<Session> session = new_session(with(small_options()));
   ASSERT_TRUE(session->prefill(random_tokens(2000, 6)).ok());
@@ -156,19 +169,38 @@ TEST(SparsePrefill, RewindingAndReadingAgainGivesTheSameLogits) {
   }
 }
 
+// The last row of all that are handed over.
+std::vector<float> last_handed_over(const SessionOptions& options, const std::vector<int32_t>& tokens) {
+  std::vector<float> row;
+  const auto last = static_cast<int64_t>(tokens.size()) - 1;
+  const Status status = new_session(options)->evaluate(tokens, [&](int64_t position, std::span<const float> logits) {
+    if (position == last) row.assign(logits.begin(), logits.end());
+  });
+  EXPECT_TRUE(status.ok());
+  return row;
+}
+
+// Root mean square of the difference, in that of `want`.
+double distance(const std::vector<float>& have, const std::vector<float>& want) {
+  EXPECT_EQ(have.size(), want.size());
+  double difference = 0;
+  double size = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    difference += std::pow(static_cast<double>(have[i] - want[i]), 2);
+    size += std::pow(static_cast<double>(want[i]), 2);
+  }
+  return std::sqrt(difference / size);
+}
+
 TEST(SparsePrefill, HandsOverEveryRowAsTheLastRowsOfShorterPromptsWouldBe) {
   policy::PrefillOptions options = small_options();
   options.last_dense = false;
   const std::vector<int32_t> tokens = random_tokens(640, 11);
-  std::vector<float> row;
-  const std::unique_ptr<Session> session = new_session(with(options));
-  ASSERT_TRUE(session
-                  ->evaluate(tokens,
-                             [&](int64_t position, std::span<const float> logits) {
-                               if (position == 639) row.assign(logits.begin(), logits.end());
-                             })
-                  .ok());
-  EXPECT_EQ(row, read(with(options), tokens));
+  const std::vector<float> want = read(with(options), tokens);
+  // The last layer's products have one row or all of them: some variants of ggml round by that number.
+  EXPECT_LT(distance(last_handed_over(with(options), tokens), want), 0.01);
+  options.base_budget = 96;
+  EXPECT_GT(distance(read(with(options), tokens), want), 0.02) << "what other blocks would change must show";
 }
 
 TEST(SparsePrefill, AgreesWithTheReferenceBackend) {
@@ -179,6 +211,7 @@ TEST(SparsePrefill, AgreesWithTheReferenceBackend) {
     options.segment = 32;
     options.threshold = 32;
     options.base_budget = 32;
+    options.logit_scale = policy::LogitScale::kNone;  // with larger budgets, and fewer edges, for most kv_heads
     options.select = rank;
     SessionOptions cpu = with(options);
     cpu.key_type = cpu.value_type = DType::kF32;
@@ -187,13 +220,7 @@ TEST(SparsePrefill, AgreesWithTheReferenceBackend) {
     ASSERT_TRUE(slow->prefill(tokens).ok());
     const std::vector<float> want = logits_of(*slow);
     // A block at the edge of a budget may fall either way: weights of 8 bits leave activations apart by 1e-3.
-    double difference = 0;
-    double size = 0;
-    for (size_t i = 0; i < want.size(); ++i) {
-      difference += std::pow(static_cast<double>(ours[i] - want[i]), 2);
-      size += std::pow(static_cast<double>(want[i]), 2);
-    }
-    EXPECT_LT(std::sqrt(difference / size), 0.05) << policy::block_rank_name(rank);
+    EXPECT_LT(distance(ours, want), 0.05) << policy::block_rank_name(rank);
   }
 }
 

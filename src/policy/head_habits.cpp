@@ -19,8 +19,8 @@ constexpr int64_t kFurtherShare = 4;
 constexpr int64_t kRatedPerRead = 2;  // where a share of the text is read
 // A head that looks at home as well has more to ask than what it looks up now and then.
 constexpr float kRestingOverOwn = 4;
-// Products of 8 bits, in products of the model's weights, that asking may cost: a tenth of the time, or less.
-constexpr double kAffordable = 0.3;
+// Products of 8 bits, in products of the model's weights, that asking may cost: about a twentieth of the time.
+constexpr double kAffordable = 0.15;
 // Of what asking with all rows and heads about all keys takes, a quarter of the rows and half of the keys take this.
 constexpr double kSomeRows = 1.0 / 8;
 }  // namespace

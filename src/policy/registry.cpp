@@ -10,6 +10,7 @@ constexpr Method kMethods[] = {
      .prefill = {.rule = PrefillRule::kEntropy,
                  .base_budget = 1024,
                  .early_share = 4,
+                 .logit_scale = LogitScale::kInverseSqrtDim,
                  .select = BlockRank::kHabit,
                  .rated_share = 2},
      .kv = {.rule = KvRule::kLatent}},
