@@ -125,13 +125,9 @@ void GgmlDevice::employ(int threads) {
 }
 
 ggml_status GgmlDevice::run(ggml_cgraph* graph, bool brief) {
-  const double start = now_s();
-  const double cpu_start = process_cpu_s();
-  const int threads = brief ? crew_.next(start) : threads_;
-  employ(threads);
+  employ(brief ? crew_.begin(now_s(), process_cpu_s()) : threads_);
   const ggml_status status = ggml_backend_graph_compute(backend_, graph);
-  const double end = now_s();
-  if (brief) crew_.record(threads, end, end - start, process_cpu_s() - cpu_start);
+  if (brief) crew_.end(now_s(), process_cpu_s());
   return status;
 }
 

@@ -5,17 +5,29 @@ namespace ei {
 namespace {
 // Share of the threads' time that others took: above, the job is worth a trial.
 constexpr double kCrowded = 0.25;
+constexpr double kWindow = 0.04;  // seconds
 // What was found holds for so many times as long as the slower way took: looking again costs a tenth at most.
 constexpr double kHolds = 10;
 }  // namespace
 
-int CrewSize::next(double now_s) const { return trial_ || now_s < alone_until_ ? 1 : threads_; }
+int CrewSize::begin(double now_s, double cpu_s) {
+  employed_ = trial_ || now_s < alone_until_ ? 1 : threads_;
+  begin_s_ = now_s;
+  if (employed_ == threads_ && jobs_ == 0) {
+    window_begin_s_ = now_s;
+    window_begin_cpu_s_ = cpu_s;
+    busy_s_ = 0;
+  }
+  return employed_;
+}
 
-void CrewSize::record(int threads, double now_s, double wall_s, double cpu_s) {
+void CrewSize::end(double now_s, double cpu_s) {
   if (threads_ == 1) return;
-  if (threads == threads_) {
-    trial_ = now_s >= no_trial_until_ && cpu_s < (1 - kCrowded) * threads_ * wall_s;
-    crew_s_ = wall_s;
+  const double wall_s = now_s - begin_s_;
+  if (employed_ == threads_) {
+    ++jobs_;
+    busy_s_ += wall_s;
+    if (now_s - window_begin_s_ >= kWindow) look_at_crew(now_s, cpu_s);
   } else if (trial_) {
     trial_ = false;
     if (wall_s < crew_s_) {
@@ -24,6 +36,13 @@ void CrewSize::record(int threads, double now_s, double wall_s, double cpu_s) {
       no_trial_until_ = now_s + kHolds * wall_s;
     }
   }
+}
+
+void CrewSize::look_at_crew(double now_s, double cpu_s) {
+  const double could = threads_ * (now_s - window_begin_s_);
+  trial_ = now_s >= no_trial_until_ && cpu_s - window_begin_cpu_s_ < (1 - kCrowded) * could;
+  crew_s_ = busy_s_ / static_cast<double>(jobs_);
+  jobs_ = 0;
 }
 
 }  // namespace ei

@@ -3,23 +3,35 @@
 // fast as several. Whether it is, is tried out: no share of lost time says how much of it the barriers multiply.
 #pragma once
 
+#include <cstdint>
+
 namespace ei {
 
 class CrewSize {
  public:
   explicit CrewSize(int threads) : threads_(threads) {}
 
-  // Threads for a job that begins at this time: all, or one.
-  int next(double now_s) const;
-  // That job took `wall_s`, during which all threads together ran for `cpu_s`; waiting at a barrier counts as running.
-  void record(int threads, double now_s, double wall_s, double cpu_s);
+  // A job begins: how many threads do it? All, or one. `cpu_s` is the time that all threads have run, waiting at
+  // barriers included.
+  int begin(double now_s, double cpu_s);
+  void end(double now_s, double cpu_s);
 
  private:
+  void look_at_crew(double now_s, double cpu_s);
+
   int threads_;
+  int employed_ = 0;    // in the job that runs
+  double begin_s_ = 0;  // of that job
   bool trial_ = false;  // the next job is done by one thread, to compare
-  double crew_s_ = 0;   // what the job before the trial took with all threads
+  double crew_s_ = 0;   // what a job took with all threads before the trial
   double alone_until_ = 0;
   double no_trial_until_ = 0;
+  // Jobs with all threads since the last look. The system brings the time of threads up to date every few milliseconds
+  // only, so one short job says nothing.
+  int64_t jobs_ = 0;
+  double busy_s_ = 0;  // in these jobs
+  double window_begin_s_ = 0;
+  double window_begin_cpu_s_ = 0;
 };
 
 }  // namespace ei

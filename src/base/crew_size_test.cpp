@@ -20,13 +20,29 @@ struct Spent {
   int jobs_alone = 0;
 };
 
-Spent work(CrewSize& crew, const Machine& machine, double& now, double seconds) {
+// The clock of a simulated machine, and its record of what threads ran, brought up to date every four milliseconds.
+struct Clock {
+  double now = 100;
+  double ran = 0;
+  double shown = 0;
+  double shown_at = 100;
+
+  void pass(double seconds, double running) {
+    now += seconds;
+    ran += seconds * running;
+    if (now - shown_at < 0.004) return;
+    shown = ran;
+    shown_at = now;
+  }
+};
+
+Spent work(CrewSize& crew, const Machine& machine, Clock& clock, double seconds) {
   Spent spent;
-  for (const double end = now + seconds; now < end;) {
-    const int threads = crew.next(now);
-    const double wall = threads == 1 ? machine.alone_s : machine.crew_s;
-    now += wall;
-    crew.record(threads, now, wall, (1 - machine.lost) * threads * wall);
+  for (const double end = clock.now + seconds; clock.now < end;) {
+    const int threads = crew.begin(clock.now, clock.shown);
+    clock.pass(threads == 1 ? machine.alone_s : machine.crew_s, (1 - machine.lost) * threads);
+    crew.end(clock.now, clock.shown);
+    clock.pass(0.0001, threads);  // sampling; the others look out for work
     ++(threads == 1 ? spent.jobs_alone : spent.jobs_with_all);
   }
   return spent;
@@ -34,16 +50,16 @@ Spent work(CrewSize& crew, const Machine& machine, double& now, double seconds) 
 
 TEST(CrewSize, IsAllThreadsOnAQuietMachine) {
   CrewSize crew(kThreads);
-  double now = 100;
-  EXPECT_EQ(work(crew, {.crew_s = 0.001, .alone_s = 0.004, .lost = 0.1}, now, 1).jobs_alone, 0);
+  Clock clock;
+  EXPECT_EQ(work(crew, {.crew_s = 0.001, .alone_s = 0.004, .lost = 0.1}, clock, 1).jobs_alone, 0);
 }
 
 TEST(CrewSize, IsOneWhereTheOthersWouldBeWaitedFor) {
   CrewSize crew(kThreads);
-  double now = 100;
+  Clock clock;
   const Machine crowded{.crew_s = 0.05, .alone_s = 0.004, .lost = 0.6};
-  work(crew, crowded, now, 0.05);
-  const Spent spent = work(crew, crowded, now, 5);
+  work(crew, crowded, clock, 0.05);
+  const Spent spent = work(crew, crowded, clock, 5);
   EXPECT_GT(spent.jobs_alone, 1000);
   EXPECT_LT(spent.jobs_with_all, 12);  // a tenth of the time goes into looking again
   EXPECT_GT(spent.jobs_with_all, 5);
@@ -51,24 +67,24 @@ TEST(CrewSize, IsOneWhereTheOthersWouldBeWaitedFor) {
 
 TEST(CrewSize, IsAllAgainWhenTheMachineCalmsDown) {
   CrewSize crew(kThreads);
-  double now = 100;
-  work(crew, {.crew_s = 0.05, .alone_s = 0.004, .lost = 0.6}, now, 1);
-  work(crew, {.crew_s = 0.001, .alone_s = 0.004}, now, 0.5);
-  EXPECT_EQ(work(crew, {.crew_s = 0.001, .alone_s = 0.004}, now, 1).jobs_alone, 0);
+  Clock clock;
+  work(crew, {.crew_s = 0.05, .alone_s = 0.004, .lost = 0.6}, clock, 1);
+  work(crew, {.crew_s = 0.001, .alone_s = 0.004}, clock, 0.5);
+  EXPECT_EQ(work(crew, {.crew_s = 0.001, .alone_s = 0.004}, clock, 1).jobs_alone, 0);
 }
 
 TEST(CrewSize, IsAllWhereOneIsSlowerEvenIfTimeIsLost) {
   CrewSize crew(kThreads);
-  double now = 100;
-  const Spent spent = work(crew, {.crew_s = 0.002, .alone_s = 0.004, .lost = 0.5}, now, 5);
+  Clock clock;
+  const Spent spent = work(crew, {.crew_s = 0.002, .alone_s = 0.004, .lost = 0.5}, clock, 5);
   EXPECT_GT(spent.jobs_alone, 0);
   EXPECT_LT(spent.jobs_alone * 20, spent.jobs_with_all);
 }
 
 TEST(CrewSize, OfOneThreadIsOne) {
   CrewSize crew(1);
-  double now = 100;
-  EXPECT_EQ(work(crew, {.crew_s = 0.001, .alone_s = 0.001, .lost = 0.9}, now, 0.1).jobs_with_all, 0);
+  Clock clock;
+  EXPECT_EQ(work(crew, {.crew_s = 0.001, .alone_s = 0.001, .lost = 0.9}, clock, 0.1).jobs_with_all, 0);
 }
 
 }  // namespace
