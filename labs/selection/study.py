@@ -105,9 +105,16 @@ def variants(budget, threshold):
         for block in (16, 32, 64):
             table['rated 1/%d, block %d' % (rated, block)] = made(habits.by_habit(half_away, wide, every=8), block=block)
         table['rated 1/%d, resting too' % rated] = made(habits.by_habit(resting, wide, every=8))
-    table['rated 1/2, late midrange'] = made(habits.by_habit(
-        half_away, lambda s: scores.midrange(s) if s.layer >= ref.NL * 3 // 4 else scores.wanting_rows(1 / 4, rated=2)(s),
-        every=8))
+    wide = scores.wanting_rows(1 / 4, rated=2)
+    late = {'midrange': scores.midrange, 'eighth of rows': scores.wanting_rows(1 / 8, rated=2),
+            'eighth of rows, rated 1/4': scores.wanting_rows(1 / 8, rated=4),
+            'sixteenth of rows': scores.wanting_rows(1 / 16, rated=2)}
+    for name, score in late.items():
+        by_layer = lambda s, score=score: score(s) if s.layer >= ref.NL * 3 // 4 else wide(s)
+        table['rated 1/2, late ' + name] = made(habits.by_habit(half_away, by_layer, every=8))
+    for name, share in (('3/8', 3 / 8), ('1/4', 1 / 4)):
+        resting = scores.wanting_rows(share, scores.away_rows)
+        table['rated 1/2, resting %s of rows' % name] = made(habits.by_habit(resting, wide, every=8))
     for layer in range(1, ref.NL):
         for head in range(KV_HEADS):
             choices = {0: scores.group_mean, 1: scores.midrange}
