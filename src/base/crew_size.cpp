@@ -16,7 +16,6 @@ int CrewSize::begin(double now_s, double cpu_s) {
   if (employed_ == threads_ && jobs_ == 0) {
     window_begin_s_ = now_s;
     window_begin_cpu_s_ = cpu_s;
-    busy_s_ = 0;
   }
   return employed_;
 }
@@ -26,7 +25,6 @@ void CrewSize::end(double now_s, double cpu_s) {
   const double wall_s = now_s - begin_s_;
   if (employed_ == threads_) {
     ++jobs_;
-    busy_s_ += wall_s;
     if (now_s - window_begin_s_ >= kWindow) look_at_crew(now_s, cpu_s);
   } else if (trial_) {
     trial_ = false;
@@ -41,7 +39,7 @@ void CrewSize::end(double now_s, double cpu_s) {
 void CrewSize::look_at_crew(double now_s, double cpu_s) {
   const double could = threads_ * (now_s - window_begin_s_);
   trial_ = now_s >= no_trial_until_ && cpu_s - window_begin_cpu_s_ < (1 - kCrowded) * could;
-  crew_s_ = busy_s_ / static_cast<double>(jobs_);
+  crew_s_ = now_s - begin_s_;  // and not the mean: earlier jobs may have been longer ones
   jobs_ = 0;
 }
 

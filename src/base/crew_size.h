@@ -23,13 +23,12 @@ class CrewSize {
   int employed_ = 0;    // in the job that runs
   double begin_s_ = 0;  // of that job
   bool trial_ = false;  // the next job is done by one thread, to compare
-  double crew_s_ = 0;   // what a job took with all threads before the trial
+  double crew_s_ = 0;   // what the job before the trial took with all threads
   double alone_until_ = 0;
   double no_trial_until_ = 0;
   // Jobs with all threads since the last look. The system brings the time of threads up to date every few milliseconds
   // only, so one short job says nothing.
   int64_t jobs_ = 0;
-  double busy_s_ = 0;  // in these jobs
   double window_begin_s_ = 0;
   double window_begin_cpu_s_ = 0;
 };

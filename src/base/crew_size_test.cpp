@@ -81,6 +81,15 @@ TEST(CrewSize, IsAllWhereOneIsSlowerEvenIfTimeIsLost) {
   EXPECT_LT(spent.jobs_alone * 20, spent.jobs_with_all);
 }
 
+// A cache that has been compressed: jobs become short, and giving the memory back looks as if others took the time.
+TEST(CrewSize, IsAllWhenJobsBecomeShorter) {
+  CrewSize crew(kThreads);
+  Clock clock;
+  work(crew, {.crew_s = 0.017, .alone_s = 0.06}, clock, 0.3);
+  clock.pass(0.1, 1);
+  EXPECT_LT(work(crew, {.crew_s = 0.0007, .alone_s = 0.001}, clock, 0.1).jobs_alone, 3);
+}
+
 TEST(CrewSize, OfOneThreadIsOne) {
   CrewSize crew(1);
   Clock clock;
