@@ -19,8 +19,10 @@ constexpr int64_t kFurtherShare = 4;
 constexpr int64_t kRatedPerRead = 2;  // where a share of the text is read
 // A head that looks at home as well has more to ask than what it looks up now and then.
 constexpr float kRestingOverOwn = 4;
-// Products of 8 bits, in products of the model's weights, that asking may cost: about a twentieth of the time.
-constexpr double kAffordable = 0.15;
+// Products of 8 bits, in products of the model's weights, that asking may cost: with every row a tenth of the time at
+// most, with some rows half of that.
+constexpr double kAffordable = 0.3;
+constexpr double kAffordableSomeRows = 0.15;
 // Of what asking with all rows and heads about all keys takes, a quarter of the rows and half of the keys take this.
 constexpr double kSomeRows = 1.0 / 8;
 }  // namespace
@@ -81,8 +83,8 @@ int32_t rated_blocks(const PrefillOptions& options, int32_t layer, HeadKind kind
 Asking asking_at(const PrefillOptions& options, const AskingPrice& price, int32_t segment) {
   if (options.asking != Asking::kAuto) return options.asking;
   const double all = price.per_key * static_cast<double>(int64_t{segment} * options.segment);
-  const double most = kAffordable * price.products;
-  return all <= most ? Asking::kAll : kSomeRows * all <= most ? Asking::kHeads : Asking::kGroup;
+  if (all <= kAffordable * price.products) return Asking::kAll;
+  return kSomeRows * all <= kAffordableSomeRows * price.products ? Asking::kHeads : Asking::kGroup;
 }
 
 HeadCare care_for(const PrefillOptions& options, Asking asking, int32_t layer, HeadKind kind, int32_t segment,

@@ -105,9 +105,9 @@ TEST(HeadHabits, LetsEveryHeadAskWhereAskedTo) {
 TEST(HeadHabits, LetsAsManyAskAsTheModelCanAfford) {
   PrefillOptions options = habit_options();  // segments of 512
   const AskingPrice price{.products = 1000 * 512, .per_key = 10};
-  EXPECT_EQ(asking_at(options, price, 15), Asking::kAll);  // 10 * 15 * 512 = 0.15 * 1000 * 512
-  EXPECT_EQ(asking_at(options, price, 16), Asking::kHeads);
-  EXPECT_EQ(asking_at(options, price, 120), Asking::kHeads);
+  EXPECT_EQ(asking_at(options, price, 30), Asking::kAll);  // 10 * 30 * 512 = 0.3 * 1000 * 512
+  EXPECT_EQ(asking_at(options, price, 31), Asking::kHeads);
+  EXPECT_EQ(asking_at(options, price, 120), Asking::kHeads);  // an eighth of 10 * 120 * 512 = 0.15 * 1000 * 512
   EXPECT_EQ(asking_at(options, price, 121), Asking::kGroup);
   for (const Asking asking : {Asking::kGroup, Asking::kHeads, Asking::kAll}) {
     options.asking = asking;
