@@ -35,15 +35,17 @@ int64_t read_field(const char* path, const char* name) {
   return value;
 }
 
+double read_clock(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
 }  // namespace
 
 double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-double process_cpu_s() {
-  timespec now{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
+double process_cpu_s() { return read_clock(CLOCK_PROCESS_CPUTIME_ID); }
+double thread_cpu_s() { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
 
 int64_t peak_rss_bytes() {
   rusage usage{};

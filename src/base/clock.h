@@ -7,6 +7,7 @@ namespace ei {
 
 double now_s();                    // monotonic, seconds
 double process_cpu_s();            // seconds that the threads of this process have run, added up
+double thread_cpu_s();             // seconds that this thread has run: for limits that hold on a busy machine too
 int64_t peak_rss_bytes();          // highest resident memory of this process so far
 int64_t current_rss_bytes();       // resident memory now
 int64_t available_memory_bytes();  // what the system (or this process's control group) can still give

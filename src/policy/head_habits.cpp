@@ -81,6 +81,7 @@ int32_t rated_blocks(const PrefillOptions& options, int32_t layer, HeadKind kind
 }  // namespace
 
 Asking asking_at(const PrefillOptions& options, const AskingPrice& price, int32_t segment) {
+  if (options.select != BlockRank::kHabit) return Asking::kGroup;
   if (options.asking != Asking::kAuto) return options.asking;
   const double all = price.per_key * static_cast<double>(int64_t{segment} * options.segment);
   if (all <= kAffordable * price.products) return Asking::kAll;

@@ -114,6 +114,8 @@ TEST(HeadHabits, LetsAsManyAskAsTheModelCanAfford) {
     EXPECT_EQ(asking_at(options, price, 1), asking);
     EXPECT_EQ(asking_at(options, price, 1000), asking);
   }
+  options.select = BlockRank::kPeak;
+  EXPECT_EQ(asking_at(options, price, 1), Asking::kGroup);
 }
 
 TEST(HeadHabits, WideHeadsRateAShareOfALongText) {

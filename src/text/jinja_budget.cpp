@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "text/cpu_time.h"
+#include "base/clock.h"
 
 namespace ei::text {
 namespace {

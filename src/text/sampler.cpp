@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "text/cpu_time.h"
+#include "base/clock.h"
 #include "text/grammar_check.h"
 #include "text/json_schema.h"
 
