@@ -40,10 +40,12 @@ def probe(rows, keys, own, scale, sample):
     return torch.stack([shares[..., 0].mean(1), shares[..., 1 : -SEGMENT // 8].sum(-1).mean(1)], -1)
 
 
-def by_habit(resting, wide, local=recent, every=4, step=16, far_share=0.015, floor=0.003, decay=0.9, local_places=None):
+def by_habit(resting, wide, local=recent, every=4, step=16, far_share=0.015, floor=0.003, decay=0.9, over_own=1,
+             tokens=None):
     """Sorts heads by the text so far. local: rows look no further back than about a segment; resting: they lie on the
     first block and look up at times; wide: the rest. Measured on all rows while the prompt is dense, then on every
-    `step`-th row of every `every`-th segment. Budgets are equal unless local heads are given fewer places."""
+    `step`-th row of every `every`-th segment. Budgets are equal unless `tokens` (of a segment, the kinds and the far
+    shares of its pairs) says what each reads."""
 
     def score(s):
         habit = s.memory.get(('habit', s.layer))
@@ -60,10 +62,11 @@ def by_habit(resting, wide, local=recent, every=4, step=16, far_share=0.015, flo
         s.memory[('habit', s.layer)] = habit
         first, far = habit.unbind(-1)
         near = 1 - first - far
-        kind = torch.where(first > near, RESTING, WIDE)
+        kind = torch.where(first > over_own * near, RESTING, WIDE)
         kind = torch.where((far < far_share * (1 - first)) | (far < floor), LOCAL, kind)
-        if local_places is not None:
-            s.places = torch.where(kind == LOCAL, local_places, s.budget) // s.block
+        if tokens is not None:
+            s.places = (tokens(s, kind, far) // s.block).int()
+        s.memory.setdefault('shares', {})[s.layer] = habit.view(-1, s.heads, 2).mean(0)
         s.memory.setdefault('kinds', {}).setdefault(s.layer, []).append(kind.view(-1, s.heads))
         return mix(s, kind, {LOCAL: local, RESTING: resting, WIDE: wide})
 

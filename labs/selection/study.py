@@ -7,7 +7,9 @@ and the last segment stay dense. Prints exact match of teacher-forced answers, p
 the prose, and the products a score needs against the group mean's.
 
 usage: study.py MODEL.gguf LENGTH CONTEXTS BUDGET THRESHOLD ['name;name;...']
-A name "but 5.0" is the group mean everywhere except at layer 5, kv_head 0, which scores by midrange.
+A name "but 5.0" is the group mean everywhere except at layer 5, kv_head 0, which scores by midrange; "grown base=1024
+resting=16 wide=0 early=4" is the choice by habit in which resting heads, wide heads and those of layer 0 read at least
+one token in so many (0: no share); further keys are in grown().
 """
 import math
 import os
@@ -33,6 +35,7 @@ class Sparse:
         self.score, self.budget, self.threshold, self.block = score, budget, threshold, block
         self.first_sparse_layer = first_sparse_layer
         self.memory, self.products, self.group_mean_products = {}, 0.0, 0.0
+        self.read = []  # tokens read of what lies before, by segments
 
     def __call__(self, layer, q, k, v):
         if layer == 0:
@@ -61,6 +64,7 @@ class Sparse:
         score = self.score(s)
         self.products += s.products
         self.group_mean_products += SEGMENT * begin
+        self.read.append(s.places.clamp(max=s.blocks).float().mean().item() * block)
         count = min(int(s.places.max()), s.blocks)
         chosen = score.topk(count, -1).indices
         slots = (chosen[..., None] * block + torch.arange(block)).flatten(1)
@@ -72,11 +76,35 @@ class Sparse:
         return functional.scaled_dot_product_attention(q.reshape(s.pairs, 1, -1, HEAD_DIM), *gathered, attn_mask=mask)
 
 
+def grown(name, threshold):
+    """by habit, with budgets that grow with what lies before: "grown key=value ..." """
+    told = {'base': 1024, 'local': 128, 'resting': 16, 'wide': 0, 'early': 4, 'edge': 4, 'rated': 2, 'slope': 0,
+            'rows': 0.25, 'late': 0.25, 'heads': 0}
+    told.update((key, float(value)) for key, value in (part.split('=') for part in name.split()[1:]))
+
+    def tokens(s, kind, far):
+        before = s.keys.shape[1]
+        least = lambda share: max(told['base'], before / share if share else 0)
+        if s.layer == 0:
+            return torch.full_like(far, least(told['early']))
+        resting = torch.clamp(told['slope'] * far * before, min=least(told['resting']))
+        rest = torch.where(kind == habits.RESTING, resting, least(told['wide']))
+        return torch.where(kind == habits.LOCAL, told['local'], rest)
+
+    wide = scores.wanting_rows(told['rows'], every_head=bool(told['heads']), rated=int(told['rated']))
+    late = scores.wanting_rows(told['late'], rated=int(told['rated']))
+    by_layer = lambda s: late(s) if s.layer >= ref.NL * 3 // 4 else wide(s)
+    resting = scores.wanting_rows(1 / 2, scores.away_rows)
+    habit = habits.by_habit(resting, by_layer, every=8, over_own=told['edge'], tokens=tokens)
+    return Sparse(habit, int(told['base']), threshold, first_sparse_layer=0 if told['early'] else 1)
+
+
 def variants(budget, threshold):
     made = lambda score, **options: Sparse(score, **{'budget': budget, 'threshold': threshold, **options})
     quarter = scores.wanting_rows(1 / 4)
     half_away = scores.wanting_rows(1 / 2, scores.away_rows)
     habit = habits.by_habit(half_away, quarter)
+    few_local = lambda s, kind, far: torch.where(kind == habits.LOCAL, 128, budget)
     table = {
         'full': ref.full,
         'midrange': made(scores.midrange),
@@ -93,7 +121,7 @@ def variants(budget, threshold):
         'by habit': made(habit),
         'by habit, resting in full': made(habits.by_habit(scores.away, quarter)),
         'by habit, wide by head': made(habits.by_habit(half_away, scores.wanting_rows(1 / 4, every_head=True))),
-        'by habit, local 128': made(habits.by_habit(half_away, quarter, local_places=128)),
+        'by habit, local 128': made(habits.by_habit(half_away, quarter, tokens=few_local)),
         'by habit, block 16': made(habit, block=16),
         'by habit, layer 0 too': made(habit, first_sparse_layer=0),
         'by habit, probed half as often': made(habits.by_habit(half_away, quarter, every=8)),
@@ -103,7 +131,8 @@ def variants(budget, threshold):
         resting = scores.wanting_rows(1 / 2, scores.away_rows, rated=rated)
         table['rated 1/%d' % rated] = made(habits.by_habit(half_away, wide, every=8))
         for block in (16, 32, 64):
-            table['rated 1/%d, block %d' % (rated, block)] = made(habits.by_habit(half_away, wide, every=8), block=block)
+            by_share = habits.by_habit(half_away, wide, every=8)
+            table['rated 1/%d, block %d' % (rated, block)] = made(by_share, block=block)
         table['rated 1/%d, resting too' % rated] = made(habits.by_habit(resting, wide, every=8))
     wide = scores.wanting_rows(1 / 4, rated=2)
     late = {'midrange': scores.midrange, 'eighth of rows': scores.wanting_rows(1 / 8, rated=2),
@@ -133,7 +162,7 @@ def main():
     model = ref.load_model(model_path, 'cuda').eval()
     table = variants(budget, threshold)
     names = sys.argv[6].split(';') if len(sys.argv) > 6 else [name for name in table if not name.startswith('but')]
-    table = {name: table[name] for name in ['full', *names]}
+    table = {name: grown(name, threshold) if name.startswith('grown') else table[name] for name in ['full', *names]}
     results = {name: {'right': [], 'loss': [], 'divergence': [], 'seconds': 0.0} for name in table}
     generator = ref.Gen(4242 + length, held=True, pnone=0)
     batch = max(1, 131072 // length)
@@ -150,14 +179,16 @@ def report(name, attention, result):
     kinds = sorted({kind for kind, _ in result['right']})
     share = ' '.join('%s %.2f' % (kind, np.mean([ok for k, ok in result['right'] if k == kind])) for kind in kinds)
     price = attention.products / attention.group_mean_products if isinstance(attention, Sparse) else 0
-    print('%-26s %s  perplexity %.2f  KLD %.4f  products %.3f  %.1f s' % (
-        name, share, math.exp(np.mean(result['loss'])), np.mean(result['divergence']), price, result['seconds']))
+    read = np.mean(attention.read) if isinstance(attention, Sparse) else 0
+    print('%-26s %s  perplexity %.2f  KLD %.4f  products %.3f  read %.0f  %.1f s' % (
+        name, share, math.exp(np.mean(result['loss'])), np.mean(result['divergence']), price, read, result['seconds']))
     if isinstance(attention, Sparse) and 'kinds' in attention.memory:
         for layer, kinds in attention.memory['kinds'].items():
             kinds = torch.stack(kinds).flatten(0, 1)  # of the last batch
             parts = [[(kinds[:, head] == kind).float().mean() for kind in range(3)] for head in range(KV_HEADS)]
             text = '  '.join('%.2f/%.2f/%.2f' % tuple(part) for part in parts)
-            print('    layer %d  local/resting/wide  %s' % (layer, text))
+            shares = '  '.join('%.3f %.3f' % tuple(x) for x in attention.memory['shares'][layer].tolist())
+            print('    layer %d  local/resting/wide  %s  first and far at the end  %s' % (layer, text, shares))
 
 
 def measure(model, samples, threshold, table, results):

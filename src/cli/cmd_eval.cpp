@@ -57,30 +57,42 @@ class Evaluation {
     if (sides.other) scores_.reference = new_side(sides.other->settings);
   }
 
+  // Interrupted behind the first text, it ends with the texts that all sides have read.
   Result<EvalScores> run() {
     EI_ASSIGN_OR_RETURN(eval::LogitsSpool spool, eval::LogitsSpool::open());
+    context_.interrupts.enter(Interrupts::Phase::kPrompt);
     for (int64_t index = 0; index < context_.settings.eval_contexts; ++index) {
-      EI_ASSIGN_OR_RETURN(const eval::Exam exam, new_exam(index));
-      const std::vector<int64_t> prose = eval::sample_prose(exam, first_scored(), context_.settings.eval_stride);
-      spool.rewind();
-      if (sides_.other) {
-        EI_RETURN_IF_ERROR(read(exam, prose, *sides_.other, *scores_.reference,
-                                [&](int64_t, std::span<const float> logits) { spool.write(logits); }));
+      const EvalScores finished = scores_;
+      if (const Status read = read_text(index, spool); !read.ok()) {
+        if (read.error().kind != ErrorKind::kInterrupted || index == 0) return read.error();
+        scores_ = finished;
+        break;
       }
-      for (size_t i = 0; i < tested_.size(); ++i) {
-        TestedSide& scores = scores_.tested[i];
-        spool.rewind();
-        EI_RETURN_IF_ERROR(read(exam, prose, tested_[i], scores, [&](int64_t, std::span<const float> logits) {
-          if (sides_.other) scores.divergence.add(spool.read(logits.size()), logits);
-        }));
-      }
-      EI_RETURN_IF_ERROR(spool.status());
     }
+    context_.interrupts.enter(Interrupts::Phase::kOutside);
     progress_.finish();
     return scores_;
   }
 
  private:
+  Status read_text(int64_t index, eval::LogitsSpool& spool) {
+    EI_ASSIGN_OR_RETURN(const eval::Exam exam, new_exam(index));
+    const std::vector<int64_t> prose = eval::sample_prose(exam, first_scored(), context_.settings.eval_stride);
+    spool.rewind();
+    if (sides_.other) {
+      EI_RETURN_IF_ERROR(read(exam, prose, *sides_.other, *scores_.reference,
+                              [&](int64_t, std::span<const float> logits) { spool.write(logits); }));
+    }
+    for (size_t i = 0; i < tested_.size(); ++i) {
+      TestedSide& scores = scores_.tested[i];
+      spool.rewind();
+      EI_RETURN_IF_ERROR(read(exam, prose, tested_[i], scores, [&](int64_t, std::span<const float> logits) {
+        if (sides_.other) scores.divergence.add(spool.read(logits.size()), logits);
+      }));
+    }
+    return spool.status();
+  }
+
   Result<eval::Exam> new_exam(int64_t index) const {
     const Settings& settings = context_.settings;
     eval::ExamSpec spec{.kinds = settings.eval_tasks, .length = settings.eval_length, .seed = 0, .haystack = {}};
@@ -107,7 +119,6 @@ class Evaluation {
     EI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                         new_session(*side.engine, settings, context_.interrupts.stop_now()));
     EI_RETURN_IF_ERROR(check_cache_fits(*session, settings, settings.ctx_size));
-    context_.interrupts.enter(Interrupts::Phase::kPrompt);
     const Result<std::vector<eval::ExamAnswer>> answers = eval::take_exam(
         *session, exam, prose,
         [&](int64_t position, std::span<const float> logits) {
@@ -115,7 +126,6 @@ class Evaluation {
           on_prose(position, logits);
         },
         [&](const PrefillProgress& state) { show_progress(state.done); });
-    context_.interrupts.enter(Interrupts::Phase::kOutside);
     if (!answers.ok()) return answers.error();
     done_ += static_cast<int64_t>(exam.tokens.size());
     ++out.contexts;
@@ -227,7 +237,8 @@ Result<int> command_eval(const CommandContext& context) {
   EI_ASSIGN_OR_RETURN(const EvalScores scores, evaluation.run());
   const std::string out =
       settings.json ? summary_json(settings, sides.engine->file().path(), scores) : eval_table(settings, scores);
-  return context.console.print(out) ? 0 : exit_code(ErrorKind::kRuntime);
+  if (!context.console.print(out)) return exit_code(ErrorKind::kRuntime);
+  return context.interrupts.interrupted() ? exit_code(ErrorKind::kInterrupted) : 0;
 }
 
 }  // namespace ei::cli

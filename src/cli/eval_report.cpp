@@ -63,7 +63,7 @@ std::string summary_json(const Settings& settings, const std::string& model, con
     Json object = {{"summary", true},
                    {"model", model},
                    {"length", settings.eval_length},
-                   {"contexts", settings.eval_contexts},
+                   {"contexts", tested.contexts},
                    {"seed", settings.eval_seed},
                    {"haystack", settings.haystack},
                    {"tested", side_json(tested)}};
@@ -88,7 +88,7 @@ std::string eval_table(const Settings& settings, const EvalScores& scores) {
   size_t width = 20;
   for (const EvalSide* side : sides) width = std::max(width, side->name().size());
   std::string table =
-      str_format("%lld texts of %lld tokens, seed %lld\n\n", static_cast<long long>(settings.eval_contexts),
+      str_format("%lld texts of %lld tokens, seed %lld\n\n", static_cast<long long>(sides.front()->contexts),
                  static_cast<long long>(settings.eval_length), static_cast<long long>(settings.eval_seed));
   const auto line = [&](const std::string& label, const std::function<std::string(const EvalSide&)>& cell) {
     table += str_format("| %-16s |", label.c_str());

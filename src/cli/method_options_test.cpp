@@ -68,11 +68,13 @@ TEST(MethodOptions, EveryFieldHasAFlag) {
   EXPECT_EQ(options.select, policy::BlockRank::kOracleMax);
   EXPECT_EQ(options.rigid_test, policy::RigidTest::kWholeTrace);
   EXPECT_EQ(prefill({"--method", "entropyinfer", "--budget-rule", "fixed"}).rule, policy::PrefillRule::kFixed);
-  const policy::PrefillOptions habit = prefill({"--method", "entropyinfer", "--select", "habit", "--local-budget", "64",
-                                                "--resting-share", "8", "--rated-share", "3", "--asking", "heads"});
+  const policy::PrefillOptions habit =
+      prefill({"--method", "entropyinfer", "--select", "habit", "--local-budget", "64", "--resting-share", "8",
+               "--wide-share", "32", "--rated-share", "3", "--asking", "heads"});
   EXPECT_EQ(habit.select, policy::BlockRank::kHabit);
   EXPECT_EQ(habit.local_budget, 64);
   EXPECT_EQ(habit.resting_share, 8);
+  EXPECT_EQ(habit.wide_share, 32);
   EXPECT_EQ(habit.rated_share, 3);
   EXPECT_EQ(habit.asking, policy::Asking::kHeads);
   EXPECT_EQ(prefill({"--method", "entropyinfer", "--early-share", "4"}).early_share, 4);

@@ -31,12 +31,16 @@ std::string error_of(const char* command, const Words& words, const Variables& v
   return settings.error().message;
 }
 
+// A file of this text, instead of the one before; it goes with the process.
 std::string config_file(const std::string& text) {
-  const std::string path = testing::TempDir() + str_format("cli_parse_%d.conf", static_cast<int>(getpid()));
-  std::FILE* file = std::fopen(path.c_str(), "w");
+  static const struct Scratch {
+    std::string path = testing::TempDir() + str_format("cli_parse_%d.conf", static_cast<int>(getpid()));
+    ~Scratch() { std::remove(path.c_str()); }
+  } scratch;
+  std::FILE* file = std::fopen(scratch.path.c_str(), "w");
   std::fputs(text.c_str(), file);
   std::fclose(file);
-  return path;
+  return scratch.path;
 }
 
 TEST(Parse, DefaultsAreThoseOfLlamaCpp) {

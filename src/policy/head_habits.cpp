@@ -12,10 +12,12 @@ constexpr float kDecay = 0.9f;
 // all, goes far.
 constexpr float kFarShare = 0.015f;
 constexpr float kFarFloor = 0.003f;
-// What lies before, as far as it is more than this, adds only a part of its length to what is rated: the longer a text,
-// the smaller the share of it that anybody wants.
+// Of what lies before, each token beyond this many counts for more or less than one where a share of it is taken. Of a
+// longer text early layers and wide heads want a smaller share, but resting heads look up more and more.
 constexpr int64_t kLong = 32768;
-constexpr int64_t kFurtherShare = 4;
+constexpr double kFurtherRated = 0.25;
+constexpr double kFurtherEarly = 0.5;
+constexpr double kFurtherResting = 2;
 constexpr int64_t kRatedPerRead = 2;  // where a share of the text is read
 // A head that looks at home as well has more to ask than what it looks up now and then.
 constexpr float kRestingOverOwn = 4;
@@ -60,22 +62,30 @@ HeadKind kind_of(const HeadHabit& habit) {
 }
 
 namespace {
-// A kv_head with such a share reads at least one block in so many; 0: no share.
-int32_t share_of(const PrefillOptions& options, int32_t layer, HeadKind kind) {
-  if (layer < options.layer_skip) return options.early_share;
-  return options.select == BlockRank::kHabit && kind == HeadKind::kResting ? options.resting_share : 0;
+int64_t weighed(int64_t before, double further_weight) {
+  const int64_t further = std::max<int64_t>(before - kLong, 0);
+  return before - further + static_cast<int64_t>(further_weight * static_cast<double>(further));
+}
+
+// What a kv_head reads of the `before` tokens that lie before a segment, however small its budget.
+int64_t least_read(const PrefillOptions& options, int32_t layer, HeadKind kind, int64_t before) {
+  const auto one_in = [&](int32_t share, double further_weight) {
+    return share > 0 ? std::min(before, weighed(before, further_weight) / share) : 0;
+  };
+  if (layer < options.layer_skip) return one_in(options.early_share, kFurtherEarly);
+  if (options.select != BlockRank::kHabit || options.rule == PrefillRule::kFixed) return 0;
+  if (kind == HeadKind::kResting) return one_in(options.resting_share, kFurtherResting);
+  return kind == HeadKind::kWide ? one_in(options.wide_share, 1) : 0;
 }
 
 int32_t rated_blocks(const PrefillOptions& options, int32_t layer, HeadKind kind, int32_t segment) {
   // What a resting kv_head looks up now and then is what a bound over many keys misses.
   if (options.rated_share == 0 || kind != HeadKind::kWide) return 0;
   const int64_t before = int64_t{segment} * options.segment;
-  const int64_t further = std::max<int64_t>(before - kLong, 0);
-  const int64_t tokens = (before - further + further / kFurtherShare) / options.rated_share;
+  const int64_t tokens = weighed(before, kFurtherRated) / options.rated_share;
   // Never fewer than may be read: a block without a rating would be read for its place in the text.
-  const int32_t share = share_of(options, layer, kind);
   const auto budget = static_cast<int64_t>(options.max_factor * options.base_budget);
-  const int64_t read = std::max(budget, share > 0 ? kRatedPerRead * before / share : 0);
+  const int64_t read = std::max(budget, kRatedPerRead * least_read(options, layer, kind, before));
   return static_cast<int32_t>(std::max({int64_t{options.threshold}, tokens, read}) / options.block);
 }
 }  // namespace
@@ -112,8 +122,8 @@ int32_t count_for(const PrefillOptions& options, int32_t layer, HeadKind kind, i
   const bool habit = options.select == BlockRank::kHabit;
   if (habit && kind == HeadKind::kLocal && options.local_budget > 0)
     return std::min(count, std::max(1, options.local_budget / options.block));
-  const int32_t share = share_of(options, layer, kind);
-  return share > 0 ? std::max(count, visible / share) : count;
+  const int64_t least = least_read(options, layer, kind, int64_t{segment} * options.segment) / options.block;
+  return std::max(count, static_cast<int32_t>(least));
 }
 
 }  // namespace ei::policy

@@ -54,22 +54,38 @@ TEST(HeadHabits, AveragesTheDensePartAndForgetsSlowlyLater) {
   EXPECT_FLOAT_EQ(habit.far, 0.18f);
 }
 
-TEST(HeadHabits, GivesLocalHeadsLittleAndRestingHeadsAShareOfTheText) {
-  const PrefillOptions options = habit_options();
+TEST(HeadHabits, GivesLocalHeadsLittleAndOthersAShareOfTheText) {
+  PrefillOptions options = habit_options();
+  options.resting_share = 4;
+  options.wide_share = 16;
   EXPECT_EQ(count_for(options, 3, HeadKind::kLocal, 40, 128), 16);
-  EXPECT_EQ(count_for(options, 3, HeadKind::kWide, 40, 128), 128);
   EXPECT_EQ(count_for(options, 3, HeadKind::kUnknown, 40, 128), 128);
-  EXPECT_EQ(count_for(options, 3, HeadKind::kResting, 40, 128), 160);
-  EXPECT_EQ(count_for(options, 3, HeadKind::kResting, 16, 128), 128);
+  EXPECT_EQ(count_for(options, 3, HeadKind::kResting, 40, 128), 640);  // 40 segments of 512 are 2560 blocks of 8
+  EXPECT_EQ(count_for(options, 3, HeadKind::kResting, 192, 128), 1024 + 4096) << "twice as much beyond 32768 tokens";
+  EXPECT_EQ(count_for(options, 3, HeadKind::kWide, 40, 128), 160);
+  EXPECT_EQ(count_for(options, 3, HeadKind::kWide, 192, 128), 768);
+  EXPECT_EQ(count_for(options, 3, HeadKind::kWide, 16, 128), 128) << "a share below the budget changes nothing";
   EXPECT_EQ(count_for(options, 3, HeadKind::kLocal, 2, 128), 128) << "a budget for everything is one for everything";
+  PrefillOptions fixed = options;
+  fixed.rule = PrefillRule::kFixed;
+  for (const HeadKind kind : {HeadKind::kResting, HeadKind::kWide})
+    EXPECT_EQ(count_for(fixed, 3, kind, 40, 128), 128) << "a fixed budget does not grow";
+  options.resting_share = 1;
+  EXPECT_EQ(count_for(options, 3, HeadKind::kResting, 192, 128), 192 * 64) << "never more than there is";
+  options.resting_share = options.wide_share = 0;
+  for (const HeadKind kind : {HeadKind::kResting, HeadKind::kWide})
+    EXPECT_EQ(count_for(options, 3, kind, 40, 128), 128);
 }
 
 TEST(HeadHabits, GivesEarlyLayersTheirShareOfTheText) {
   PrefillOptions options = habit_options();
+  options.wide_share = 0;
   EXPECT_TRUE(is_dense_layer(options, 0));
   options.early_share = 4;
   EXPECT_FALSE(is_dense_layer(options, 0));
   EXPECT_EQ(count_for(options, 0, HeadKind::kWide, 40, 128), 640);
+  EXPECT_EQ(count_for(options, 0, HeadKind::kWide, 64, 128), 1024);
+  EXPECT_EQ(count_for(options, 0, HeadKind::kWide, 192, 128), 2048) << "of what lies beyond 32768 tokens, half as much";
   EXPECT_EQ(count_for(options, 1, HeadKind::kWide, 40, 128), 128);
 }
 
@@ -119,8 +135,7 @@ TEST(HeadHabits, LetsAsManyAskAsTheModelCanAfford) {
 }
 
 TEST(HeadHabits, WideHeadsRateAShareOfALongText) {
-  PrefillOptions options;
-  options.select = BlockRank::kHabit;
+  PrefillOptions options = habit_options();
   EXPECT_EQ(care_for(options, Asking::kGroup, 1, HeadKind::kWide, 100, 512).blocks, 0);
   options.rated_share = 2;
   options.base_budget = 1024;
@@ -131,7 +146,7 @@ TEST(HeadHabits, WideHeadsRateAShareOfALongText) {
   EXPECT_EQ(care_for(options, Asking::kGroup, 1, HeadKind::kResting, 100, 512).blocks, 0);
   // Never fewer than are read.
   options.early_share = 4;
-  EXPECT_EQ(care_for(options, Asking::kGroup, 0, HeadKind::kWide, 192, 512).blocks, 2 * 98304 / 4 / 8);
+  EXPECT_EQ(care_for(options, Asking::kGroup, 0, HeadKind::kWide, 192, 512).blocks, 2 * (32768 + 65536 / 2) / 4 / 8);
   options.base_budget = 4096;
   EXPECT_EQ(care_for(options, Asking::kGroup, 1, HeadKind::kWide, 40, 512).blocks, 3 * 4096 / 8);
 }

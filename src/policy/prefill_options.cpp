@@ -83,6 +83,7 @@ Status validate(const PrefillOptions& options) {
   EI_RETURN_IF_ERROR(at_least_zero("early share", options.early_share));
   EI_RETURN_IF_ERROR(at_least_zero("local budget", options.local_budget));
   EI_RETURN_IF_ERROR(at_least_zero("resting share", options.resting_share));
+  EI_RETURN_IF_ERROR(at_least_zero("wide share", options.wide_share));
   EI_RETURN_IF_ERROR(at_least_zero("rated share", options.rated_share));
   if (options.min_budget < 0 || options.min_budget > options.base_budget)
     return make_error(ErrorKind::kUsage, "min budget must lie between 0 and the base budget: %d, base budget %d",

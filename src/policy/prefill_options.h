@@ -67,7 +67,8 @@ struct PrefillOptions {
   double delta_t = 0.4;        // relative growth of the entropy that leaves a budget as it is
   double alpha = 0.5;          // base budgets added for a growth of delta_t + 1
   int32_t layer_skip = 1;      // layers below stay dense
-  int32_t early_share = 0;     // or read at least 1/early_share of what lies before, in chosen blocks; 0: dense
+  int32_t early_share = 0;     // or read at least 1/early_share of what lies before (half of that beyond 32768 tokens),
+                               // in chosen blocks; 0: dense
   bool layer_fusion = false;   // blend the block probabilities with those of the layer before
   LogitScale logit_scale = LogitScale::kNone;
   bool last_dense = true;  // the last segment of a prompt reads everything
@@ -75,9 +76,12 @@ struct PrefillOptions {
   BlockRank select = BlockRank::kMidrange;
   Asking asking = Asking::kAuto;
   int32_t local_budget = 128;  // habit: tokens a local kv_head reads beside its segment; 0: as many as the others
-  int32_t resting_share = 16;  // habit: a resting kv_head reads at least 1/16 of what lies before; 0: as the others
-  int32_t rated_share = 0;     // habit: a wide kv_head rates 1/rated_share of what lies before, where most is promised
-                               // (never less than the threshold, and less of a long text); 0: all
+  // Habit, unless budgets are fixed: a resting and a wide kv_head read at least 1/share of what lies before (a resting
+  // one twice that beyond 32768 tokens); 0: no share.
+  int32_t resting_share = 4;
+  int32_t wide_share = 16;
+  int32_t rated_share = 0;  // habit: a wide kv_head rates 1/rated_share of what lies before, where most is promised
+                            // (never less than the threshold, and less of a long text); 0: all
   RigidTest rigid_test = RigidTest::kCausal;
 
   SegmentGrid grid() const { return {segment, block}; }

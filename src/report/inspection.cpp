@@ -47,6 +47,7 @@ Json prefill_json(const PrefillOptions& options) {
           {"asking", policy::asking_name(options.asking)},
           {"local-budget", options.local_budget},
           {"resting-share", options.resting_share},
+          {"wide-share", options.wide_share},
           {"rated-share", options.rated_share}};
 }
 

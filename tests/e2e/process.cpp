@@ -167,11 +167,30 @@ Outcome run(std::vector<std::string> arguments) { return run(Invocation{.argumen
 
 std::string model() { return std::string(EI_SOURCE_DIR) + "/assets/needle-14m-128k-q8_0.gguf"; }
 
+namespace {
+// A folder of this process that goes with it.
+class ScratchFolder {
+ public:
+  ScratchFolder() : path_(std::filesystem::temp_directory_path() / ("entropyinfer_e2e_" + std::to_string(::getpid()))) {
+    std::filesystem::create_directories(path_);
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+}  // namespace
+
 std::string write_file(const std::string& name, const std::string& text) {
-  const std::filesystem::path folder =
-      std::filesystem::temp_directory_path() / ("entropyinfer_e2e_" + std::to_string(::getpid()));
-  std::filesystem::create_directories(folder);
-  const std::string path = folder / name;
+  static const ScratchFolder folder;
+  const std::string path = folder.path() / name;
   std::FILE* file = std::fopen(path.c_str(), "wb");
   EI_CHECK(file != nullptr);
   std::fwrite(text.data(), 1, text.size(), file);

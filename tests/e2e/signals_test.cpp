@@ -118,6 +118,20 @@ TEST(Interrupt, AnEvaluationStopsWithinASecond) {
   EXPECT_LT(now_s() - start, 5.0);  // as above
 }
 
+TEST(Interrupt, AnEvaluationKeepsTheTextsItHasFinished) {
+  Process process({.arguments = {"eval", "--length", "1024", "--contexts", "100000", "--tasks", "num", "--method",
+                                 "full", "--json"}});
+  ASSERT_TRUE(process.wait_for_out("\n"));  // the answer to the first text
+  process.send(SIGINT);
+  const Outcome outcome = process.finish();
+  EXPECT_EQ(outcome.code, 130) << outcome.err;
+  const std::string last = outcome.out.substr(outcome.out.rfind('\n', outcome.out.size() - 2) + 1);
+  const nlohmann::json summary = nlohmann::json::parse(last);
+  ASSERT_TRUE(summary.contains("summary")) << last;
+  EXPECT_GE(summary["contexts"], 1);
+  EXPECT_EQ(summary["contexts"], summary["tested"]["tasks"]["num"]["total"]);
+}
+
 TEST(Interrupt, AClosedStdoutEndsQuietly) {
   Process process({.arguments = kEndless});
   ASSERT_TRUE(process.wait_for_out(" "));
