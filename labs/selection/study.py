@@ -9,7 +9,7 @@ the prose, and the products a score needs against the group mean's.
 usage: study.py MODEL.gguf LENGTH CONTEXTS BUDGET THRESHOLD ['name;name;...']
 A name "but 5.0" is the group mean everywhere except at layer 5, kv_head 0, which scores by midrange; "grown base=1024
 resting=16 wide=0 early=4" is the choice by habit in which resting heads, wide heads and those of layer 0 read at least
-one token in so many (0: no share); further keys are in grown().
+one token in so many (0: no share, layer 0 dense); further keys are in grown().
 """
 import math
 import os

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <utility>
 
 #include "base/clock.h"
 #include "cli/answer.h"
@@ -66,8 +67,12 @@ class Evaluation {
       if (const Status read = read_text(index, spool); !read.ok()) {
         if (read.error().kind != ErrorKind::kInterrupted || index == 0) return read.error();
         scores_ = finished;
+        progress_.finish();
+        context_.console.note(str_format("interrupted: %lld of %lld texts", static_cast<long long>(index),
+                                         static_cast<long long>(context_.settings.eval_contexts)));
         break;
       }
+      if (!context_.console.print(std::exchange(answers_, {}))) return Error{ErrorKind::kRuntime, "stdout was closed"};
     }
     context_.interrupts.enter(Interrupts::Phase::kOutside);
     progress_.finish();
@@ -132,7 +137,8 @@ class Evaluation {
     add(out.stats, session->stats());
     out.kv_bytes = session->store().bytes();
     out.compressions = session->store().compactions();
-    return account(exam, *answers, session->stats().density(), out);
+    account(exam, *answers, session->stats().density(), out);
+    return {};
   }
 
   void show_progress(int64_t more) {
@@ -141,7 +147,7 @@ class Evaluation {
     progress_.update(done_ + more, total, now_s() - start_s_);
   }
 
-  Status account(const eval::Exam& exam, std::span<const eval::ExamAnswer> answers, double density, EvalSide& out) {
+  void account(const eval::Exam& exam, std::span<const eval::ExamAnswer> answers, double density, EvalSide& out) {
     for (size_t i = 0; i < answers.size(); ++i) {
       const eval::ExamItem& item = exam.items[i];
       TaskCount& count = out.tasks[item.kind];
@@ -155,10 +161,8 @@ class Evaluation {
                           .right = answers[i].right,
                           .depth = item.depth,
                           .density = density};
-      if (!context_.console.print(item_json(context_.settings, out, line)))
-        return Error{ErrorKind::kRuntime, "stdout was closed"};
+      answers_ += item_json(context_.settings, out, line);
     }
-    return {};
   }
 
   const CommandContext& context_;
@@ -168,7 +172,8 @@ class Evaluation {
   const Haystacks haystacks_;
   Progress progress_;
   const double start_s_;
-  int64_t done_ = 0;  // tokens read, all sides
+  int64_t done_ = 0;     // tokens read, all sides
+  std::string answers_;  // JSON lines of the text that is being read
   EvalScores scores_;
 };
 

@@ -19,7 +19,7 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 using Apply = std::function<Status(PrefillOptions&, const std::string&)>;
 
 // Who reads an option.
-enum class Reader : uint8_t { kAnySparse, kEntropyRule, kHabitSelection };
+enum class Reader : uint8_t { kAnySparse, kEntropyRule, kHabitSelection, kHabitBudget };
 
 struct PrefillFlag {
   std::string_view name;  // with its dashes
@@ -111,7 +111,9 @@ const std::vector<PrefillFlag>& prefill_table() {
        number(&Options::alpha, 0)},
       {"--layer-skip", "N", "sparse prefill: layers below this one read everything", Reader::kAnySparse,
        tokens(&Options::layer_skip, 0)},
-      {"--early-share", "N", "sparse prefill: the layers of --layer-skip read one token in N instead; 0: everything",
+      {"--early-share", "N",
+       "sparse prefill: the layers of --layer-skip read one token in N instead, beyond 32768 half of that; 0: "
+       "everything",
        Reader::kAnySparse, tokens(&Options::early_share, 0)},
       {"--layer-fusion", "ON", "sparse prefill: on or off: blend block probabilities with the layer before",
        Reader::kAnySparse, on_off(&Options::layer_fusion)},
@@ -139,10 +141,10 @@ const std::vector<PrefillFlag>& prefill_table() {
       {"--local-budget", "N", "sparse prefill: earlier tokens that a local kv_head reads; 0: as many as the others",
        Reader::kHabitSelection, tokens(&Options::local_budget, 0)},
       {"--resting-share", "N",
-       "sparse prefill: a resting kv_head reads at least one token in N; 0: its budget, as with fixed budgets",
-       Reader::kHabitSelection, tokens(&Options::resting_share, 0)},
+       "sparse prefill: a resting kv_head reads at least one token in N, two beyond 32768 tokens; 0: its budget",
+       Reader::kHabitBudget, tokens(&Options::resting_share, 0)},
       {"--wide-share", "N", "sparse prefill: a wide kv_head reads at least one token in N; 0: its budget",
-       Reader::kHabitSelection, tokens(&Options::wide_share, 0)},
+       Reader::kHabitBudget, tokens(&Options::wide_share, 0)},
       {"--rated-share", "N", "sparse prefill: a wide kv_head rates one token in N, where a bound promises most; 0: all",
        Reader::kHabitSelection, tokens(&Options::rated_share, 0)},
       {"--rigid-test", "WHEN", "sparse prefill: causal, or whole-trace (looks at later segments too, as released)",
@@ -200,9 +202,11 @@ Result<PrefillOptions> prefill_options(const Settings& settings) {
   }
   for (const PrefillFlag& flag : prefill_table()) {
     if (given_value(settings, flag) == nullptr) continue;
-    if (flag.reader == Reader::kEntropyRule && options.rule == policy::PrefillRule::kFixed)
+    const bool needs_entropy = flag.reader == Reader::kEntropyRule || flag.reader == Reader::kHabitBudget;
+    const bool needs_habit = flag.reader == Reader::kHabitSelection || flag.reader == Reader::kHabitBudget;
+    if (needs_entropy && options.rule == policy::PrefillRule::kFixed)
       return no_meaning(flag.name, "--budget-rule fixed");
-    if (flag.reader == Reader::kHabitSelection && options.select != policy::BlockRank::kHabit)
+    if (needs_habit && options.select != policy::BlockRank::kHabit)
       return no_meaning(flag.name, std::string("--select ") + policy::block_rank_name(options.select));
   }
   EI_RETURN_IF_ERROR(policy::validate(options));

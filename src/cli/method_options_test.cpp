@@ -93,6 +93,10 @@ TEST(MethodOptions, WithoutMeaningAreRefused) {
   }
   EXPECT_EQ(error_of("run", {"--method", "entropyinfer", "--budget-rule", "fixed", "--alpha", "1"}),
             "--alpha has no meaning with --budget-rule fixed");
+  EXPECT_EQ(error_of("run", {"--method", "entropyinfer", "--budget-rule", "fixed", "--wide-share", "8"}),
+            "--wide-share has no meaning with --budget-rule fixed");
+  EXPECT_EQ(error_of("run", {"--method", "entropyinfer", "--select", "peak", "--resting-share", "8"}),
+            "--resting-share has no meaning with --select peak");
   EXPECT_EQ(error_of("run", {"--method", "entropyinfer", "--select", "peak", "--local-budget", "64"}),
             "--local-budget has no meaning with --select peak");
   EXPECT_EQ(error_of("bench", {"--method", "full", "--block", "16"}), "--block has no meaning with --method full");

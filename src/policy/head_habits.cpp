@@ -13,7 +13,7 @@ constexpr float kDecay = 0.9f;
 constexpr float kFarShare = 0.015f;
 constexpr float kFarFloor = 0.003f;
 // Of what lies before, each token beyond this many counts for more or less than one where a share of it is taken. Of a
-// longer text early layers and wide heads want a smaller share, but resting heads look up more and more.
+// longer text early layers read and wide heads rate a smaller share, but resting heads look up more and more.
 constexpr int64_t kLong = 32768;
 constexpr double kFurtherRated = 0.25;
 constexpr double kFurtherEarly = 0.5;
@@ -74,8 +74,9 @@ int64_t least_read(const PrefillOptions& options, int32_t layer, HeadKind kind, 
   };
   if (layer < options.layer_skip) return one_in(options.early_share, kFurtherEarly);
   if (options.select != BlockRank::kHabit || options.rule == PrefillRule::kFixed) return 0;
+  if (kind == HeadKind::kLocal) return 0;
   if (kind == HeadKind::kResting) return one_in(options.resting_share, kFurtherResting);
-  return kind == HeadKind::kWide ? one_in(options.wide_share, 1) : 0;
+  return one_in(options.wide_share, 1);
 }
 
 int32_t rated_blocks(const PrefillOptions& options, int32_t layer, HeadKind kind, int32_t segment) {

@@ -1,6 +1,7 @@
 // Ctrl-C and closed pipes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <nlohmann/json.hpp>
@@ -130,6 +131,8 @@ TEST(Interrupt, AnEvaluationKeepsTheTextsItHasFinished) {
   ASSERT_TRUE(summary.contains("summary")) << last;
   EXPECT_GE(summary["contexts"], 1);
   EXPECT_EQ(summary["contexts"], summary["tested"]["tasks"]["num"]["total"]);
+  EXPECT_EQ(summary["contexts"], std::count(outcome.out.begin(), outcome.out.end(), '\n') - 1) << "a line per answer";
+  EXPECT_NE(outcome.err.find("of 100000 texts"), std::string::npos) << outcome.err;
 }
 
 TEST(Interrupt, AClosedStdoutEndsQuietly) {
