@@ -9,6 +9,17 @@ if(EI_SANITIZE)
   add_link_options(-fsanitize=${sanitizers})
 endif()
 
+# ei_asks(NAME): it asks others to compute, so a quick build will do. ei_busy_test(NAME): a test where that is not so,
+# because it computes much itself (slow references, thousands of random runs).
+function(ei_asks name)
+  target_compile_options(${name} PRIVATE $<IF:$<BOOL:${EI_SANITIZE}>,-O0,-O1>)
+endfunction()
+function(ei_busy_test name)
+  if(TARGET ${name})
+    target_compile_options(${name} PRIVATE $<IF:$<BOOL:${EI_SANITIZE}>,-O1,-O3>)
+  endif()
+endfunction()
+
 # ei_tests_LABEL builds every test of a label, so that a sanitizer run compiles only what it runs.
 foreach(label unit fuzz threads)
   add_custom_target(ei_tests_${label})
@@ -20,8 +31,7 @@ function(ei_test name)
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE ei_flags ${arg_LIBS} GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE EI_SOURCE_DIR="${CMAKE_SOURCE_DIR}" EI_BINARY_DIR="${CMAKE_BINARY_DIR}")
-  # Rooms compute and their tests ask, so these need no more than a quick build; ei_busy_test says where that is not so.
-  target_compile_options(${name} PRIVATE $<IF:$<BOOL:${EI_SANITIZE}>,-O0,-O1>)
+  ei_asks(${name})
   add_test(NAME ${name} COMMAND ${name})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 600)
@@ -32,13 +42,6 @@ function(ei_test name)
       add_dependencies(ei_tests_${label} ${name})
     endif()
   endforeach()
-endfunction()
-
-# ei_busy_test(NAME): a test that computes much itself (against slow references, over many random runs).
-function(ei_busy_test name)
-  if(TARGET ${name})
-    target_compile_options(${name} PRIVATE $<IF:$<BOOL:${EI_SANITIZE}>,-O1,-O3>)
-  endif()
 endfunction()
 
 function(ei_room name)
