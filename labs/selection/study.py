@@ -79,7 +79,8 @@ class Sparse:
 def grown(name, threshold):
     """by habit, with budgets that grow with what lies before: "grown key=value ..." """
     told = {'base': 1024, 'local': 128, 'resting': 16, 'wide': 0, 'early': 4, 'edge': 4, 'rated': 2, 'slope': 0,
-            'rows': 0.25, 'late': 0.25, 'heads': 0}
+            'rows': 0.25, 'late': 0.25, 'heads': 0, 'away': 0.5, 'all': 0, 'every': 8,
+            'decay': 0.9, 'thin': 0, 'trows': 0.25, 'trated': 2, 'theads': 0}
     told.update((key, float(value)) for key, value in (part.split('=') for part in name.split()[1:]))
 
     def tokens(s, kind, far):
@@ -92,10 +93,18 @@ def grown(name, threshold):
         return torch.where(kind == habits.LOCAL, told['local'], rest)
 
     wide = scores.wanting_rows(told['rows'], every_head=bool(told['heads']), rated=int(told['rated']))
+    if told['all']:
+        wide = scores.every_row
     late = scores.wanting_rows(told['late'], rated=int(told['rated']))
+    if told['thin']:  # heads whose far share is smaller than this ask in another way
+        thin = scores.wanting_rows(told['trows'], every_head=bool(told['theads']), rated=int(told['trated']))
+        usual = {True: scores.every_row if told['theads'] == 2 else thin, False: wide}
+        wide = lambda s: habits.mix(s, s.memory[('habit', s.layer)][:, 1] < told['thin'], usual)
+        late = wide
     by_layer = lambda s: late(s) if s.layer >= ref.NL * 3 // 4 else wide(s)
-    resting = scores.wanting_rows(1 / 2, scores.away_rows)
-    habit = habits.by_habit(resting, by_layer, every=8, over_own=told['edge'], tokens=tokens)
+    resting = scores.wanting_rows(told['away'], scores.away_rows)
+    habit = habits.by_habit(resting, by_layer, every=int(told['every']), decay=told['decay'], over_own=told['edge'],
+                            tokens=tokens)
     return Sparse(habit, int(told['base']), threshold, first_sparse_layer=0 if told['early'] else 1)
 
 

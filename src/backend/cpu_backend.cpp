@@ -42,8 +42,8 @@ class CpuBackend : public Backend {
                       dense.c_str());
   }
 
-  // Unpacking a weight costs as much as multiplying a few hundred rows by it.
-  int64_t preferred_chunk() const override { return unpacked_bytes_ > 0 ? 2048 : 512; }
+  // Unpacking a weight costs as much as multiplying a few hundred rows by it; packed ones are read once per chunk.
+  int64_t preferred_chunk() const override { return unpacked_bytes_ > 0 ? 2048 : 1024; }
 
   // bf16 where a variant multiplies it as it is; f16 keeps more bits everywhere else.
   DType default_kv_type() const override {

@@ -6,7 +6,8 @@ namespace ei::policy {
 
 namespace {
 constexpr int32_t kFirstProbed = 2;  // segments: before, there is nothing far
-constexpr int32_t kProbeEvery = 8;
+constexpr int32_t kAllProbed = 8;    // before this one, and while the text is dense, every segment is
+constexpr int32_t kProbeEvery = 16;  // later
 constexpr float kDecay = 0.9f;
 // A head is local when less than this share of what it does not give to the first block, and less than this share of
 // all, goes far.
@@ -39,14 +40,20 @@ const char* head_kind_name(HeadKind kind) {
   return "";
 }
 
+namespace {
+bool is_early(const PrefillOptions& options, int32_t segment) {
+  return segment < kAllProbed || int64_t{segment} * options.segment < options.threshold;
+}
+}  // namespace
+
 bool is_probed_segment(const PrefillOptions& options, int32_t segment) {
   if (options.select != BlockRank::kHabit || segment < kFirstProbed) return false;
-  return int64_t{segment} * options.segment < options.threshold || segment % kProbeEvery == 0;
+  return is_early(options, segment) || segment % kProbeEvery == 0;
 }
 
 void add_probe(const PrefillOptions& options, int32_t segment, float first, float far, HeadHabit& habit) {
-  const bool early = int64_t{segment} * options.segment < options.threshold;
-  // A plain mean over the dense part, then a slow running one.
+  const bool early = is_early(options, segment);
+  // A plain mean over the beginning, then a slow running one.
   const auto seen = static_cast<float>(habit.probes);
   const float keep = early || habit.probes == 0 ? seen / (seen + 1) : kDecay;
   habit.first = keep * habit.first + (1 - keep) * first;
@@ -99,7 +106,7 @@ Asking asking_at(const PrefillOptions& options, const AskingPrice& price, int32_
   return kSomeRows * all <= kAffordableSomeRows * price.products ? Asking::kHeads : Asking::kGroup;
 }
 
-HeadCare care_for(const PrefillOptions& options, Asking asking, int32_t layer, HeadKind kind, int32_t segment,
+HeadCare care_for(const PrefillOptions& options, Asking asking, LayerPlace place, HeadKind kind, int32_t segment,
                   int64_t rows) {
   HeadCare care;
   if (options.select != BlockRank::kHabit) return care;
@@ -110,9 +117,11 @@ HeadCare care_for(const PrefillOptions& options, Asking asking, int32_t layer, H
     care.voices = Voices::kHomeless;
   }
   if (asking == Asking::kAll) return care;
-  if (kind == HeadKind::kWide) care.rows = static_cast<int32_t>(std::max<int64_t>(1, rows / 4));
+  // What is missed in the last quarter of the layers misleads few others.
+  const bool late = place.layer >= place.layers * 3 / 4;
+  if (kind == HeadKind::kWide) care.rows = static_cast<int32_t>(std::max<int64_t>(1, rows / (late ? 8 : 4)));
   if (kind == HeadKind::kResting) care.rows = static_cast<int32_t>(std::max<int64_t>(1, rows / 2));
-  care.blocks = rated_blocks(options, layer, kind, segment);
+  care.blocks = rated_blocks(options, place.layer, kind, segment);
   return care;
 }
 

@@ -20,7 +20,7 @@ struct HeadHabit {
   int32_t probes = 0;
 };
 
-// Is this segment probed? All are while the text is dense, later every eighth.
+// Is this segment probed? All are at the beginning and while the text is dense, later every sixteenth.
 bool is_probed_segment(const PrefillOptions& options, int32_t segment);
 // Folds the probe of a segment in.
 void add_probe(const PrefillOptions& options, int32_t segment, float first, float far, HeadHabit& habit);
@@ -35,8 +35,12 @@ struct AskingPrice {
 // Who asks in a segment; never kAuto.
 Asking asking_at(const PrefillOptions& options, const AskingPrice& price, int32_t segment);
 
+struct LayerPlace {
+  int32_t layer = 0;
+  int32_t layers = 1;
+};
 // How the blocks of a kv_head are rated in a segment of which `rows` rows are here.
-HeadCare care_for(const PrefillOptions& options, Asking asking, int32_t layer, HeadKind kind, int32_t segment,
+HeadCare care_for(const PrefillOptions& options, Asking asking, LayerPlace place, HeadKind kind, int32_t segment,
                   int64_t rows);
 // Blocks that a kv_head of this kind reads in a segment for which its budget allows `count`.
 int32_t count_for(const PrefillOptions& options, int32_t layer, HeadKind kind, int32_t segment, int32_t count);

@@ -31,12 +31,16 @@ TEST(HeadHabits, TellsLocalRestingAndWideHeadsApart) {
   EXPECT_EQ(kind_of(habit_of(0.03f, 0.10f)), HeadKind::kWide);
 }
 
-TEST(HeadHabits, ProbesTheDensePartAndThenEveryEighthSegment) {
+TEST(HeadHabits, ProbesTheBeginningAndThenEverySixteenthSegment) {
   const PrefillOptions options = habit_options();  // segments of 512, dense below 4096
   std::vector<int32_t> probed;
-  for (int32_t segment = 0; segment < 18; ++segment)
+  for (int32_t segment = 0; segment < 34; ++segment)
     if (is_probed_segment(options, segment)) probed.push_back(segment);
-  EXPECT_EQ(probed, (std::vector<int32_t>{2, 3, 4, 5, 6, 7, 8, 16}));
+  EXPECT_EQ(probed, (std::vector<int32_t>{2, 3, 4, 5, 6, 7, 16, 32}));
+  PrefillOptions early = options;
+  early.threshold = 0;
+  EXPECT_TRUE(is_probed_segment(early, 7)) << "habits show early in a text, dense or not";
+  EXPECT_FALSE(is_probed_segment(early, 8));
   PrefillOptions peak = options;
   peak.select = BlockRank::kPeak;
   EXPECT_FALSE(is_probed_segment(peak, 4));
@@ -91,30 +95,33 @@ TEST(HeadHabits, GivesEarlyLayersTheirShareOfTheText) {
 
 TEST(HeadHabits, AsksFewerRowsWhereHeadsAllowIt) {
   const PrefillOptions options = habit_options();
-  EXPECT_TRUE(care_for(options, Asking::kGroup, 1, HeadKind::kLocal, 20, 512).latest);
-  EXPECT_EQ(care_for(options, Asking::kGroup, 1, HeadKind::kUnknown, 20, 512).rows, 0);
-  EXPECT_EQ(care_for(options, Asking::kGroup, 1, HeadKind::kWide, 20, 512).rows, 128);
-  EXPECT_EQ(care_for(options, Asking::kGroup, 1, HeadKind::kResting, 20, 512).rows, 256);
-  EXPECT_EQ(care_for(options, Asking::kGroup, 1, HeadKind::kResting, 20, 512).voices, Voices::kHomeless);
+  EXPECT_TRUE(care_for(options, Asking::kGroup, {1, 8}, HeadKind::kLocal, 20, 512).latest);
+  EXPECT_EQ(care_for(options, Asking::kGroup, {1, 8}, HeadKind::kUnknown, 20, 512).rows, 0);
+  EXPECT_EQ(care_for(options, Asking::kGroup, {1, 8}, HeadKind::kWide, 20, 512).rows, 128);
+  EXPECT_EQ(care_for(options, Asking::kGroup, {5, 8}, HeadKind::kWide, 20, 512).rows, 128);
+  EXPECT_EQ(care_for(options, Asking::kGroup, {6, 8}, HeadKind::kWide, 20, 512).rows, 64) << "the last quarter";
+  EXPECT_EQ(care_for(options, Asking::kGroup, {6, 8}, HeadKind::kResting, 20, 512).rows, 256);
+  EXPECT_EQ(care_for(options, Asking::kGroup, {1, 8}, HeadKind::kResting, 20, 512).rows, 256);
+  EXPECT_EQ(care_for(options, Asking::kGroup, {1, 8}, HeadKind::kResting, 20, 512).voices, Voices::kHomeless);
   PrefillOptions peak = options;
   peak.select = BlockRank::kPeak;
-  EXPECT_FALSE(care_for(peak, Asking::kGroup, 1, HeadKind::kLocal, 20, 512).latest);
+  EXPECT_FALSE(care_for(peak, Asking::kGroup, {1, 8}, HeadKind::kLocal, 20, 512).latest);
 }
 
 TEST(HeadHabits, LetsEveryHeadAskWhereAskedTo) {
   PrefillOptions options = habit_options();
   options.rated_share = 2;
   for (const HeadKind kind : {HeadKind::kUnknown, HeadKind::kResting, HeadKind::kWide}) {
-    EXPECT_EQ(care_for(options, Asking::kHeads, 1, kind, 20, 512).voices, Voices::kEach);
-    const HeadCare all = care_for(options, Asking::kAll, 1, kind, 20, 512);
+    EXPECT_EQ(care_for(options, Asking::kHeads, {1, 8}, kind, 20, 512).voices, Voices::kEach);
+    const HeadCare all = care_for(options, Asking::kAll, {1, 8}, kind, 20, 512);
     EXPECT_EQ(all.voices, Voices::kEach);
     EXPECT_EQ(all.rows, 0);
     EXPECT_EQ(all.blocks, 0);
   }
-  EXPECT_EQ(care_for(options, Asking::kHeads, 1, HeadKind::kWide, 20, 512).rows, 128);
-  EXPECT_GT(care_for(options, Asking::kHeads, 1, HeadKind::kWide, 20, 512).blocks, 0);
-  EXPECT_EQ(care_for(options, Asking::kHeads, 1, HeadKind::kResting, 20, 512).rows, 256);
-  EXPECT_TRUE(care_for(options, Asking::kAll, 1, HeadKind::kLocal, 20, 512).latest);
+  EXPECT_EQ(care_for(options, Asking::kHeads, {1, 8}, HeadKind::kWide, 20, 512).rows, 128);
+  EXPECT_GT(care_for(options, Asking::kHeads, {1, 8}, HeadKind::kWide, 20, 512).blocks, 0);
+  EXPECT_EQ(care_for(options, Asking::kHeads, {1, 8}, HeadKind::kResting, 20, 512).rows, 256);
+  EXPECT_TRUE(care_for(options, Asking::kAll, {1, 8}, HeadKind::kLocal, 20, 512).latest);
 }
 
 // The further into a text, the more keys there are to ask about, and the fewer may ask.
@@ -136,19 +143,20 @@ TEST(HeadHabits, LetsAsManyAskAsTheModelCanAfford) {
 
 TEST(HeadHabits, WideHeadsRateAShareOfALongText) {
   PrefillOptions options = habit_options();
-  EXPECT_EQ(care_for(options, Asking::kGroup, 1, HeadKind::kWide, 100, 512).blocks, 0);
+  EXPECT_EQ(care_for(options, Asking::kGroup, {1, 8}, HeadKind::kWide, 100, 512).blocks, 0);
   options.rated_share = 2;
   options.base_budget = 1024;
-  EXPECT_EQ(care_for(options, Asking::kGroup, 1, HeadKind::kWide, 10, 512).blocks, 4096 / 8);
-  EXPECT_EQ(care_for(options, Asking::kGroup, 1, HeadKind::kWide, 40, 512).blocks, 20480 / 2 / 8);
-  EXPECT_EQ(care_for(options, Asking::kGroup, 1, HeadKind::kWide, 64, 512).blocks, 32768 / 2 / 8);
-  EXPECT_EQ(care_for(options, Asking::kGroup, 1, HeadKind::kWide, 192, 512).blocks, (32768 + 65536 / 4) / 2 / 8);
-  EXPECT_EQ(care_for(options, Asking::kGroup, 1, HeadKind::kResting, 100, 512).blocks, 0);
+  EXPECT_EQ(care_for(options, Asking::kGroup, {1, 8}, HeadKind::kWide, 10, 512).blocks, 4096 / 8);
+  EXPECT_EQ(care_for(options, Asking::kGroup, {1, 8}, HeadKind::kWide, 40, 512).blocks, 20480 / 2 / 8);
+  EXPECT_EQ(care_for(options, Asking::kGroup, {1, 8}, HeadKind::kWide, 64, 512).blocks, 32768 / 2 / 8);
+  EXPECT_EQ(care_for(options, Asking::kGroup, {1, 8}, HeadKind::kWide, 192, 512).blocks, (32768 + 65536 / 4) / 2 / 8);
+  EXPECT_EQ(care_for(options, Asking::kGroup, {1, 8}, HeadKind::kResting, 100, 512).blocks, 0);
   // Never fewer than are read.
   options.early_share = 4;
-  EXPECT_EQ(care_for(options, Asking::kGroup, 0, HeadKind::kWide, 192, 512).blocks, 2 * (32768 + 65536 / 2) / 4 / 8);
+  EXPECT_EQ(care_for(options, Asking::kGroup, {0, 8}, HeadKind::kWide, 192, 512).blocks,
+            2 * (32768 + 65536 / 2) / 4 / 8);
   options.base_budget = 4096;
-  EXPECT_EQ(care_for(options, Asking::kGroup, 1, HeadKind::kWide, 40, 512).blocks, 3 * 4096 / 8);
+  EXPECT_EQ(care_for(options, Asking::kGroup, {1, 8}, HeadKind::kWide, 40, 512).blocks, 3 * 4096 / 8);
 }
 
 }  // namespace

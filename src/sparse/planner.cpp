@@ -160,8 +160,8 @@ void Planner::rate_peaks(Stream& stream, int layer, int32_t i, Matrix q, const K
     for (size_t h = 0; h < heads; ++h) {
       track.kinds[first + h] = policy::kind_of(track.habits[h]);
       HeadCare& care = track.care[first + h];
-      care =
-          policy::care_for(options_, asking, track.layer, track.kinds[first + h], chunk_.first_segment + i, rows_of(i));
+      care = policy::care_for(options_, asking, {track.layer, static_cast<int32_t>(tracks_.size())},
+                              track.kinds[first + h], chunk_.first_segment + i, rows_of(i));
       care.latest = care.latest || !wanted;
       care.probe = probed;
     }

@@ -6,9 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-#if defined(__aarch64__)
-#include <arm_neon.h>
-#endif
+#include "kernels/cpu/wide.h"
 
 namespace ei::kernels {
 
@@ -17,22 +15,11 @@ inline constexpr int kTileRows = 32;
 
 namespace {
 
-typedef float Four __attribute__((vector_size(16)));
+using Four = Lanes;
 
-inline Four load(const float* from) {
-  Four v;
-  std::memcpy(&v, from, sizeof v);
-  return v;
-}
+inline Four load(const float* from) { return four_at(from); }
 inline void store(float* to, const Four& v) { std::memcpy(to, &v, sizeof v); }
-#if defined(__aarch64__)
-// One instruction each; written out, the compiler must mind NaN and makes two of the first.
-inline Four larger(const Four& a, const Four& b) { return vmaxnmq_f32(a, b); }
-inline Four multiply_add(const Four& a, float b, const Four& c) { return vfmaq_n_f32(c, a, b); }
-#else
-inline Four larger(const Four& a, const Four& b) { return a > b ? a : b; }
-inline Four multiply_add(const Four& a, float b, const Four& c) { return a * b + c; }
-#endif
+inline Four multiply_add(const Four& a, float b, const Four& c) { return multiply_add(a, Four{b, b, b, b}, c); }
 
 // 2^x for x <= 0, relative error below 1e-3: more than a ranking needs.
 inline Four exp2_low(Four x) {

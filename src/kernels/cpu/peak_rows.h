@@ -34,7 +34,7 @@ class PeakRows {
     fold_own(layout, h, to);
     if (layout.asks_some(h)) {
       const int64_t at = h * layout.tiles + tile;
-      want(layout, h, weights.data(), to, layout.wanting + at * kTileRows, layout.promise + at * layout.supers);
+      want(layout, h, to, layout.wanting + at * kTileRows, layout.promise + at * layout.supers);
     }
   }
 
@@ -68,7 +68,7 @@ class PeakRows {
 
  private:
   static void place_query(const float* values, int dim, int row, int8_t* tile, float& scale) {
-    int8_t small[2 * kMostDim];
+    int8_t small[kMostDim];
     scale = quantise(values, dim, small);
     int8_t* block = tile + row / Isa::kRows * Isa::kRows * dim;
     for (int d = 0; d < dim; d += Isa::kRun)
@@ -154,22 +154,18 @@ class PeakRows {
     }
   }
 
-  static void want(const PeakLayout& layout, int64_t h, const float* weights, const PeakTiles& tile, float* wanting,
-                   float* promise) {
-    const auto dim = static_cast<int>(layout.dim);
+  static void want(const PeakLayout& layout, int64_t h, const PeakTiles& tile, float* wanting, float* promise) {
+    const int64_t dim = layout.dim;
     // Both signs of a query side by side: its product with a super-block's extremes bounds that with any of its keys.
-    std::vector<int8_t> split(static_cast<size_t>(kTileRows * 2 * dim));
-    float scale[kTileRows];
-    float query[2 * kMostDim];
-    for (int row = 0; row < kTileRows; ++row) {
-      mix_query(layout, h, tile.token[row], weights + row * layout.group, query);
-      for (int d = 0; d < dim; ++d) query[dim + d] = std::min(query[d], 0.0f);
-      for (int d = 0; d < dim; ++d) query[d] = std::max(query[d], 0.0f);
-      place_query(query, 2 * dim, row, split.data(), scale[row]);
+    alignas(64) int8_t split[kTileRows * 2 * kMostDim];
+    const int64_t part = Isa::kRows * dim;
+    for (int64_t from = 0; from < kTileRows * dim; from += part) {
+      for (int64_t i = 0; i < part; ++i) split[2 * from + i] = std::max<int8_t>(tile.q[from + i], 0);
+      for (int64_t i = 0; i < part; ++i) split[2 * from + part + i] = std::min<int8_t>(tile.q[from + i], 0);
     }
     float found[kTileRows];
     {
-      [[maybe_unused]] const typename Isa::Session session(dim);
+      [[maybe_unused]] const typename Isa::Session session(static_cast<int>(dim));
       block_peaks(layout.params, h, 0, tile, found);
     }
     for (int row = 0; row < kTileRows; ++row) {
@@ -177,7 +173,7 @@ class PeakRows {
       const float high = std::max(own, found[row]);
       found[row] = high + std::log2(std::exp2(own - high) + std::exp2(found[row] - high));
     }
-    bound_rows(layout, h, split.data(), scale, found, wanting, promise);
+    bound_rows(layout, h, split, tile.scale, found, wanting, promise);
   }
 
   // Bounds of super-blocks by queries split [kTileRows, 2 * dim], less what the rows have found: the largest of each

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <vector>
 
 #include "base/check.h"
@@ -42,6 +43,80 @@ float entropy_of(const BlockEntropyParams& params, int64_t begin, std::vector<fl
   return static_cast<float>(std::max(entropy, 0.0));
 }
 
+// Sum over the heads of a group, queries [heads, dim], of the larger of their products with the extremes of four
+// blocks.
+template <typename Element>
+Lanes score_four(const float* q, int64_t heads, const Element* const high[4], const Element* const low[4],
+                 int64_t dim) {
+  Lanes sum = {};
+  const auto add = [&]<int kHeads>(std::integral_constant<int, kHeads>) {
+    Lanes by_max[kHeads];
+    Lanes by_min[kHeads];
+    four_dots<kHeads>(q, high, dim, by_max);
+    four_dots<kHeads>(q, low, dim, by_min);
+    for (int i = 0; i < kHeads; ++i) sum += by_max[i] > by_min[i] ? by_max[i] : by_min[i];
+  };
+  for (; heads >= 4; heads -= 4, q += 4 * dim) add(std::integral_constant<int, 4>());
+  if (heads == 3) add(std::integral_constant<int, 3>());
+  if (heads == 2) add(std::integral_constant<int, 2>());
+  if (heads == 1) add(std::integral_constant<int, 1>());
+  return sum;
+}
+
+// Scores of the blocks [block, block + count) of a kv_head by all segments that see them; high and low: their extremes.
+template <typename Element>
+void score_blocks(const BlockScoreParams& params, int64_t h, int64_t block, int64_t count,
+                  const Element* const high[kTogether], const Element* const low[kTogether]) {
+  const BlockRows& rows = params.rows;
+  const int64_t group = params.num_heads / rows.kv_heads;
+  for (int32_t i = 0; i < rows.num_segments; ++i) {
+    const int64_t seen = std::min(count, rows.visible(i) - block);
+    if (seen <= 0) continue;
+    const float* q = params.queries + (int64_t{i} * params.num_heads + h * group) * params.head_dim;
+    const Lanes sum = score_four(q, group, high, low, params.head_dim);
+    float* out = params.scores + rows.offset(static_cast<int32_t>(h), i) + block;
+    for (int64_t b = 0; b < seen; ++b) out[b] = params.scale * (sum[b] / static_cast<float>(group));
+  }
+}
+
+// Extremes that four_dots reads where they lie.
+template <typename Element>
+void score_span(const BlockScoreParams& params, int64_t h, Range blocks) {
+  const BlockExtremes& keys = params.keys;
+  const Element* high[kTogether];
+  const Element* low[kTogether];
+  for (int64_t block = blocks.begin; block < blocks.end; block += kTogether) {
+    for (int64_t b = 0; b < kTogether; ++b) {
+      const int64_t at = h * keys.head_stride + std::min(block + b, blocks.end - 1) * keys.block_stride;
+      high[b] = static_cast<const Element*>(keys.max_keys) + at;
+      low[b] = static_cast<const Element*>(keys.min_keys) + at;
+    }
+    score_blocks(params, h, block, std::min(kTogether, blocks.end - block), high, low);
+  }
+}
+
+// f16 becomes f32 first: not every CPU converts it in a vector.
+void score_halves(const BlockScoreParams& params, int64_t h, Range blocks) {
+  const BlockExtremes& keys = params.keys;
+  const int64_t dim = params.head_dim;
+  std::vector<float> wide(static_cast<size_t>(2 * kTogether * dim));
+  const float* high[kTogether];
+  const float* low[kTogether];
+  for (int64_t b = 0; b < kTogether; ++b) {
+    high[b] = wide.data() + b * dim;
+    low[b] = wide.data() + (kTogether + b) * dim;
+  }
+  for (int64_t block = blocks.begin; block < blocks.end; block += kTogether) {
+    const int64_t count = std::min(kTogether, blocks.end - block);
+    for (int64_t b = 0; b < count; ++b) {
+      const int64_t at = h * keys.head_stride + (block + b) * keys.block_stride;
+      load_row(element_at(keys.max_keys, keys.type, at), keys.type, dim, wide.data() + b * dim);
+      load_row(element_at(keys.min_keys, keys.type, at), keys.type, dim, wide.data() + (kTogether + b) * dim);
+    }
+    score_blocks(params, h, block, count, high, low);
+  }
+}
+
 }  // namespace
 
 void block_extremes(const BlockExtremesParams& params, Worker worker) {
@@ -76,47 +151,23 @@ void query_midrange(const QueryMidrangeParams& params, Worker worker) {
   int64_t rows = params.first_rows > 0 ? params.first_rows : params.segment;
   for (int64_t begin = 0; begin < params.tokens; begin += rows, rows = params.segment, out += width) {
     const int64_t end = std::min(begin + rows, params.tokens);
-    for (int64_t token = begin; token < end; ++token) {
-      const float* q = params.q + token * params.q_stride + share.begin * 8;
-      keep_extremes(q, columns, token == begin, out, min.data());
-    }
+    const float* q = params.q + begin * params.q_stride + share.begin * 8;
+    find_extremes(q, params.q_stride, end - begin, columns, out, min.data());
     for (int64_t i = 0; i < columns; ++i) out[i] = (out[i] + min[static_cast<size_t>(i)]) / 2;
   }
 }
 
 void block_scores(const BlockScoreParams& params, WorkQueue& queue) {
   const BlockRows& rows = params.rows;
-  const BlockExtremes& keys = params.keys;
-  const int64_t group = params.num_heads / rows.kv_heads;
   const int64_t most = rows.num_segments > 0 ? rows.visible(rows.num_segments - 1) : 0;
   const int64_t spans = (most + kBlocksPerPiece - 1) / kBlocksPerPiece;
-  std::vector<float> high(static_cast<size_t>(kTogether * params.head_dim));
-  std::vector<float> low(high.size());
-  const auto at = [&](int64_t b) { return static_cast<size_t>(b * params.head_dim); };
   for (int64_t piece = queue.take(); piece < spans * rows.kv_heads; piece = queue.take()) {
-    const int64_t h = piece % rows.kv_heads;
     const int64_t first = piece / rows.kv_heads * kBlocksPerPiece;
-    const int64_t last = std::min(first + kBlocksPerPiece, most);
-    for (int64_t block = first; block < last; block += kTogether) {
-      const int64_t count = std::min<int64_t>(kTogether, last - block);
-      for (int64_t b = 0; b < count; ++b) {
-        const int64_t begin = h * keys.head_stride + (block + b) * keys.block_stride;
-        load_row(element_at(keys.max_keys, keys.type, begin), keys.type, params.head_dim, &high[at(b)]);
-        load_row(element_at(keys.min_keys, keys.type, begin), keys.type, params.head_dim, &low[at(b)]);
-      }
-      for (int32_t i = 0; i < rows.num_segments; ++i) {
-        const int64_t seen = std::min(count, rows.visible(i) - block);
-        if (seen <= 0) continue;
-        const float* q = params.queries + (int64_t{i} * params.num_heads + h * group) * params.head_dim;
-        Lanes sum = {};
-        for (int64_t g = 0; g < group; ++g, q += params.head_dim) {
-          const Lanes by_max = four_dots(q, high.data(), params.head_dim);
-          const Lanes by_min = four_dots(q, low.data(), params.head_dim);
-          sum += by_max > by_min ? by_max : by_min;
-        }
-        float* out = params.scores + rows.offset(static_cast<int32_t>(h), i) + block;
-        for (int64_t b = 0; b < seen; ++b) out[b] = params.scale * (sum[b] / static_cast<float>(group));
-      }
+    const Range blocks = {first, std::min(first + kBlocksPerPiece, most)};
+    switch (params.keys.type) {
+      case DType::kF32: score_span<float>(params, piece % rows.kv_heads, blocks); break;
+      case DType::kBF16: score_span<uint16_t>(params, piece % rows.kv_heads, blocks); break;
+      case DType::kF16: score_halves(params, piece % rows.kv_heads, blocks); break;
     }
   }
 }

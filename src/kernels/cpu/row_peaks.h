@@ -10,7 +10,8 @@
 //   static constexpr int kRun;                                          // 2, 4 or 8: so many consecutive d lie
 //                                                                       // together in both layouts
 //   static int64_t key_index(int key, int d, int dim);                  // element of a panel [8 keys, dim]
-//   static int64_t query_index(int row, int d);                         // element of [kRows, dim]
+//   static int64_t query_index(int row, int d);                         // element of [kRows, dim]; d + 8 lies
+//                                                                       // 8 * kRows behind d
 //   struct Session { explicit Session(int dim); };                      // lives around the products of one dim in a
 //                                                                       // thread, one at a time
 //   static void products(const int8_t* q, const int8_t* panel, int dim, float* out);  // out: [8 keys, kRows]

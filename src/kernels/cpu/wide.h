@@ -5,6 +5,10 @@
 #include <cstdint>
 #include <cstring>
 
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
 #include "tensor/dtype.h"
 
 namespace ei::kernels {
@@ -13,39 +17,66 @@ namespace {
 // Sixteen bytes: what every CPU of both architectures has in one register.
 typedef float Lanes __attribute__((vector_size(16), aligned(4)));
 
+inline Lanes four_at(const float* from) {
+  Lanes v;
+  std::memcpy(&v, from, sizeof v);
+  return v;
+}
+
+struct Eight {
+  Lanes low;
+  Lanes high;
+};
+inline Eight eight_at(const float* from) { return {four_at(from), four_at(from + 4)}; }
+inline Eight eight_at(const uint16_t* from) {  // bf16: the upper half of a float
+  typedef uint16_t Halves __attribute__((vector_size(16)));
+  Halves bits;
+  std::memcpy(&bits, from, sizeof bits);
+  return {reinterpret_cast<Lanes>(__builtin_shufflevector(Halves{}, bits, 0, 8, 1, 9, 2, 10, 3, 11)),
+          reinterpret_cast<Lanes>(__builtin_shufflevector(Halves{}, bits, 4, 12, 5, 13, 6, 14, 7, 15))};
+}
+
+#if defined(__aarch64__)  // one instruction each; written out, the compiler must mind NaN
+inline Lanes larger(const Lanes& a, const Lanes& b) { return vmaxnmq_f32(a, b); }
+inline Lanes smaller(const Lanes& a, const Lanes& b) { return vminnmq_f32(a, b); }
+inline Lanes multiply_add(const Lanes& a, const Lanes& b, const Lanes& c) { return vfmaq_f32(c, a, b); }
+#else
+inline Lanes larger(const Lanes& a, const Lanes& b) { return b > a ? b : a; }
+inline Lanes smaller(const Lanes& a, const Lanes& b) { return b < a ? b : a; }
+inline Lanes multiply_add(const Lanes& a, const Lanes& b, const Lanes& c) { return a * b + c; }
+#endif
+
 // dim is a multiple of 8.
 inline float dot(const float* a, const float* b, int64_t dim) {
   Lanes even = {};
   Lanes odd = {};
   for (int64_t d = 0; d < dim; d += 8) {
-    Lanes x[2];
-    Lanes y[2];
-    std::memcpy(x, a + d, sizeof x);
-    std::memcpy(y, b + d, sizeof y);
-    even += x[0] * y[0];
-    odd += x[1] * y[1];
+    even += four_at(a + d) * four_at(b + d);
+    odd += four_at(a + d + 4) * four_at(b + d + 4);
   }
   const Lanes sum = even + odd;
   return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-// a by four rows of b, dim elements each.
-inline Lanes four_dots(const float* a, const float* b, int64_t dim) {
-  Lanes sums[4] = {};
-  for (int64_t d = 0; d < dim; d += 4) {
-    Lanes x;
-    std::memcpy(&x, a + d, sizeof x);
-    for (int64_t row = 0; row < 4; ++row) {
-      Lanes y;
-      std::memcpy(&y, b + row * dim + d, sizeof y);
-      sums[row] += x * y;
+// out[i]: row i of a [kRows, dim] by four rows of b. dim is a multiple of 8.
+template <int kRows, typename Element>
+inline void four_dots(const float* a, const Element* const b[4], int64_t dim, Lanes* out) {
+  Lanes sums[kRows][4] = {};
+  for (int64_t d = 0; d < dim; d += 8) {
+    Eight y[4];
+    for (int j = 0; j < 4; ++j) y[j] = eight_at(b[j] + d);
+    for (int i = 0; i < kRows; ++i) {
+      const Eight x = eight_at(a + i * dim + d);
+      for (int j = 0; j < 4; ++j) sums[i][j] = multiply_add(x.low, y[j].low, sums[i][j]);
+      for (int j = 0; j < 4; ++j) sums[i][j] = multiply_add(x.high, y[j].high, sums[i][j]);
     }
   }
   // Pairs of neighbours, twice.
   const auto add_pairs = [](const Lanes& v, const Lanes& w) {
     return __builtin_shufflevector(v, w, 0, 2, 4, 6) + __builtin_shufflevector(v, w, 1, 3, 5, 7);
   };
-  return add_pairs(add_pairs(sums[0], sums[1]), add_pairs(sums[2], sums[3]));
+  for (int i = 0; i < kRows; ++i)
+    out[i] = add_pairs(add_pairs(sums[i][0], sums[i][1]), add_pairs(sums[i][2], sums[i][3]));
 }
 
 // max and min of `count` (a multiple of 4) elements so far; the first row begins them.
@@ -56,17 +87,32 @@ inline void keep_extremes(const float* row, int64_t count, bool first, float* ma
     return;
   }
   for (int64_t i = 0; i < count; i += 4) {
-    Lanes x;
-    Lanes high;
-    Lanes low;
-    std::memcpy(&x, row + i, sizeof x);
-    std::memcpy(&high, max + i, sizeof high);
-    std::memcpy(&low, min + i, sizeof low);
-    high = x > high ? x : high;
-    low = x < low ? x : low;
+    const Lanes x = four_at(row + i);
+    const Lanes high = larger(four_at(max + i), x);
+    const Lanes low = smaller(four_at(min + i), x);
     std::memcpy(max + i, &high, sizeof high);
     std::memcpy(min + i, &low, sizeof low);
   }
+}
+
+// The same of `rows` rows; the first begins them. Four at a time: max and min are read and written once for all four.
+inline void find_extremes(const float* row, int64_t stride, int64_t rows, int64_t count, float* max, float* min) {
+  keep_extremes(row, count, true, max, min);
+  int64_t r = 1;
+  for (; r + 4 <= rows; r += 4) {
+    const float* x = row + r * stride;
+    for (int64_t i = 0; i < count; i += 4) {
+      const Lanes a = four_at(x + i);
+      const Lanes b = four_at(x + stride + i);
+      const Lanes c = four_at(x + 2 * stride + i);
+      const Lanes d = four_at(x + 3 * stride + i);
+      const Lanes high = larger(four_at(max + i), larger(larger(a, b), larger(c, d)));
+      const Lanes low = smaller(four_at(min + i), smaller(smaller(a, b), smaller(c, d)));
+      std::memcpy(max + i, &high, sizeof high);
+      std::memcpy(min + i, &low, sizeof low);
+    }
+  }
+  for (; r < rows; ++r) keep_extremes(row + r * stride, count, false, max, min);
 }
 
 inline void load_row(const void* from, DType type, int64_t count, float* to) {
