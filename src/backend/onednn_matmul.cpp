@@ -8,6 +8,7 @@
 #include "backend/onednn_convert.h"
 #include "backend/onednn_panels.h"
 #include "base/check.h"
+#include "kernels/tile_keeper.h"
 #endif
 
 namespace ei {
@@ -214,6 +215,7 @@ size_t OnednnMatmul::scratch_bytes(const Packed& packed, int64_t, int workers) c
 }
 
 void OnednnMatmul::multiply(const Product& product, Worker worker, WorkQueue& queue) const {
+  const kernels::TileKeeper keeper;  // oneDNN leaves the tiles as it needed them
   const auto& packed = static_cast<const PackedPanels&>(product.weight);
   const size_t offset = scratch_layout(packed).bytes * static_cast<size_t>(worker.index);
   const Work work{product.x.data, product.x.stride, product.y.data, product.y.stride,

@@ -170,14 +170,15 @@ std::string BenchOutput::begin() const {
 
 std::string BenchOutput::row(const BenchRow& row) {
   const bool first = std::exchange(first_, false);
-  if (form_ == "md") return table_line(row);
+  if (form_ == "md") return (first ? begin() : "") + table_line(row);
   const Json object = to_object(row);
   if (form_ == "csv") return csv_lines(object, first);
-  if (form_ == "json") return (first ? "" : ",\n") + dump(object, 2);
+  if (form_ == "json") return (first ? begin() : ",\n") + dump(object, 2);
   return dump(object, -1) + "\n";
 }
 
 std::string BenchOutput::end() const {
+  if (first_) return "";
   if (form_ == "json") return "\n]\n";
   if (form_ == "md") return "\nbuild: " + build_commit() + ", machine: " + cpu_name() + "\n";
   return "";

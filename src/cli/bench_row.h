@@ -73,12 +73,14 @@ MeanDeviation mean_deviation(const std::vector<double>& values);
 class BenchOutput {
  public:
   explicit BenchOutput(std::string form) : form_(std::move(form)) {}
-  std::string begin() const;
+  // The first row brings what stands in front of all.
   std::string row(const BenchRow& row);
+  // Empty when there was no row.
   std::string end() const;
 
  private:
   const std::string form_;  // md, csv, json, jsonl
+  std::string begin() const;
   bool first_ = true;
 };
 

@@ -184,7 +184,6 @@ Result<int> run_cases(const CommandContext& context, std::vector<BenchCase>& cas
   std::unique_ptr<Engine> engine;
   std::optional<MachinePeak> peak;
   int64_t loaded_threads = -1;
-  context.console.print(output.begin());
   for (BenchCase& test : cases) {
     if (test.threads == 0) test.threads = usable_cores();
     if (test.threads != loaded_threads) {
@@ -197,10 +196,14 @@ Result<int> run_cases(const CommandContext& context, std::vector<BenchCase>& cas
     }
     context.console.detail("running " + test.name());
     context.interrupts.enter(Interrupts::Phase::kPrompt);
-    EI_ASSIGN_OR_RETURN(BenchRow row, Bench(context, *engine, test).run());
+    Result<BenchRow> row = Bench(context, *engine, test).run();
     context.interrupts.enter(Interrupts::Phase::kOutside);
-    row.peak = peak;
-    if (!context.console.print(output.row(row))) return exit_code(ErrorKind::kRuntime);
+    if (!row.ok()) {
+      context.console.print(output.end());  // rows that are finished stay readable
+      return row.error();
+    }
+    row->peak = peak;
+    if (!context.console.print(output.row(*row))) return exit_code(ErrorKind::kRuntime);
   }
   if (peak && context.settings.output == "md") context.console.print("\npeak: " + peak_json(*peak));
   return context.console.print(output.end()) ? 0 : exit_code(ErrorKind::kRuntime);

@@ -155,9 +155,7 @@ std::string to_text(const Settings& settings, const Scores& scores) {
 
 Status check_settings(const Settings& settings) {
   if (settings.file.empty()) return Error{ErrorKind::kUsage, "no text to score: give -f FILE"};
-  if (settings.kl_divergence == settings.vs.empty()) {
-    return Error{ErrorKind::kUsage, "--kl-divergence and --vs key=value,... go together"};
-  }
+  if (!settings.kl_divergence && !settings.vs.empty()) return Error{ErrorKind::kUsage, "--vs wants --kl-divergence"};
   return {};
 }
 }  // namespace
@@ -167,7 +165,8 @@ Result<int> command_perplexity(const CommandContext& context) {
   EI_RETURN_IF_ERROR(check_settings(settings));
   std::optional<Settings> other;
   if (settings.kl_divergence) {
-    EI_ASSIGN_OR_RETURN(other, with_overrides(*find_command("perplexity"), settings, settings.vs));
+    const std::string vs = settings.vs.empty() ? "method=full,kv-policy=full" : settings.vs;
+    EI_ASSIGN_OR_RETURN(other, with_overrides(*find_command("perplexity"), settings, vs));
     if (other->ppl_ctx_size != settings.ppl_ctx_size) {
       return Error{ErrorKind::kUsage, "--vs cannot change --ctx-size: the same tokens are compared"};
     }

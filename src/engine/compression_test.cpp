@@ -284,6 +284,32 @@ TEST(Compression, ResidentMemoryReallyFalls) {
   EXPECT_LT(current_rss_bytes(), before - freed * 8 / 10);
 }
 
+// What the choice of blocks keeps about the keys is of no use once some of them are gone.
+TEST(Compression, TheIndexOfASparsePromptGoesWithTheKeys) {
+  SessionOptions options;
+  options.method = "entropyinfer";
+  options.prefill = policy::find_method("entropyinfer")->prefill;
+  options.prefill->segment = 64;
+  options.prefill->threshold = 128;
+  options.prefill->base_budget = 64;
+  options.kv = latent(128, 4, 64);
+  const auto session = std::move(engine().new_session(options)).value();
+  const std::vector<int32_t> tokens = prompt(1000);
+  ASSERT_TRUE(session->prefill(tokens).ok());
+  EXPECT_LT(session->stats().density(), 0.9);
+  const std::vector<float> first = logits_of(*session);
+  EXPECT_GT(session->planner()->held_bytes(), 0);
+  generate(*session, 4);
+  ASSERT_EQ(session->stats().compressions, 1);
+  EXPECT_EQ(session->planner()->held_bytes(), 0);
+  ASSERT_TRUE(session->prefill(prompt(300)).ok()) << "a second turn reads what survived";
+  generate(*session, 80);
+  EXPECT_LE(longest(*session), 128 + 64);
+  ASSERT_TRUE(session->truncate(0).ok());
+  ASSERT_TRUE(session->prefill(tokens).ok());
+  EXPECT_EQ(logits_of(*session), first) << "from the beginning all is as it was";
+}
+
 TEST(Compression, AllIsDecidedByTheTextNotByHowItWasCut) {
   const std::vector<int32_t> tokens = prompt(896);
   std::vector<std::vector<int64_t>> kept;

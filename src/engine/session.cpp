@@ -110,7 +110,10 @@ Status Session::State::compress_if_due() {
   stats.compress_s += now_s() - start;
   if (!dropped.ok()) return dropped.error();
   compression_due = false;
-  if (*dropped > 0) ++stats.compressions;
+  if (*dropped > 0) {
+    ++stats.compressions;
+    if (planner) planner->keys_dropped();
+  }
   stats.evicted += *dropped;
   return {};
 }

@@ -107,6 +107,23 @@ TEST(SparsePrefill, DoesNotDependOnHowAPromptIsCutWhoeverAsks) {
   EXPECT_NE(found[1], found[2]);
 }
 
+TEST(SparsePrefill, CollapsedMeansOneCountForAllKvHeadsOfALayer) {
+  for (const policy::SparseMode mode : {policy::SparseMode::kRagged, policy::SparseMode::kCollapsed}) {
+    policy::PrefillOptions options = small_options();
+    options.mode = mode;
+    const std::unique_ptr<Session> session = new_session(with(options));
+    session->planner()->keep_blocks(true);
+    ASSERT_TRUE(session->prefill(random_tokens(1500, 6)).ok());
+    const auto heads = static_cast<size_t>(engine().config().kv_heads);
+    int differ = 0;
+    for (int layer = 0; layer < engine().config().layers; ++layer) {
+      const auto& blocks = session->planner()->trace(layer).blocks;
+      for (size_t i = 0; i < blocks.size(); ++i) differ += blocks[i].size() != blocks[i / heads * heads].size();
+    }
+    EXPECT_EQ(differ == 0, mode == policy::SparseMode::kCollapsed);
+  }
+}
+
 TEST(SparsePrefill, ReadsLessAndSaysSo) {
   const std::unique_ptr<Session> session = new_session(with(small_options()));
   ASSERT_TRUE(session->prefill(random_tokens(2000, 6)).ok());

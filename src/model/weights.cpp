@@ -1,6 +1,10 @@
 #include "model/weights.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <span>
+#include <string_view>
 
 namespace ei::model {
 
@@ -69,6 +73,40 @@ class Loader {
   const Backend& backend_;
 };
 
+// A tensor that nothing here reads would change what the model computes (a scale, a further projection): better no
+// model than another one.
+Status check_names(const gguf::File& file, const Config& config) {
+  static constexpr std::string_view kLayer[] = {
+      "attn_norm.weight", "attn_qkv.weight", "attn_qkv.bias",   "attn_q.weight",       "attn_q.bias",
+      "attn_k.weight",    "attn_k.bias",     "attn_v.weight",   "attn_v.bias",         "attn_output.weight",
+      "attn_output.bias", "ffn_norm.weight", "ffn_gate.weight", "ffn_gate.bias",       "ffn_up.weight",
+      "ffn_up.bias",      "ffn_down.weight", "ffn_down.bias",   "attn_rot_embd.weight"};
+  static constexpr std::string_view kQkNorms[] = {"attn_q_norm.weight", "attn_k_norm.weight"};
+  static constexpr std::string_view kPostNorms[] = {"post_attention_norm.weight", "post_ffw_norm.weight"};
+  static constexpr std::string_view kModel[] = {"token_embd.weight", "output_norm.weight", "output.weight",
+                                                "output.bias", "rope_freqs.weight"};
+  const auto among = [](std::span<const std::string_view> names, std::string_view name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  for (const gguf::Tensor& tensor : file.tensors()) {
+    std::string_view name = tensor.name;
+    bool known = among(kModel, name) || name.starts_with("cls.");  // cls: heads of classifiers, beside the model
+    if (name.starts_with("blk.")) {
+      const size_t dot = name.find('.', 4);
+      const std::string number(name.substr(4, dot == std::string_view::npos ? dot : dot - 4));
+      name = dot == std::string_view::npos ? "" : name.substr(dot + 1);
+      const bool inside = std::strtol(number.c_str(), nullptr, 10) < config.layers;
+      known = inside && (among(kLayer, name) || (config.qk_norm && among(kQkNorms, name)) ||
+                         (config.post_norms && among(kPostNorms, name)));
+    }
+    if (!known) {
+      return make_error(ErrorKind::kModel, "unsupported model: nothing here uses its tensor '%s'",
+                        std::string(tensor.name).c_str());
+    }
+  }
+  return {};
+}
+
 Result<LayerWeights> load_layer(const Loader& load, const Config& config, int layer) {
   const std::string prefix = "blk." + std::to_string(layer) + ".";
   const int64_t width = config.width;
@@ -114,6 +152,7 @@ Result<LayerWeights> load_layer(const Loader& load, const Config& config, int la
 }  // namespace
 
 Result<Weights> load_weights(const gguf::File& file, const Config& config, const Backend& backend) {
+  EI_RETURN_IF_ERROR(check_names(file, config));
   const Loader load(file, backend);
   Weights weights;
   EI_ASSIGN_OR_RETURN(weights.embedding, load.table({"token_embd.weight", config.vocab, config.width}));

@@ -109,6 +109,10 @@ bool is_dense_layer(const PrefillOptions& options, int32_t layer) {
   return options.rule == PrefillRule::kDense || (layer < options.layer_skip && options.early_share == 0);
 }
 
+bool fuses(const PrefillOptions& options, int32_t layer, bool follows) {
+  return options.layer_fusion && layer > 1 && follows;
+}
+
 bool ranks_on_probabilities(const PrefillOptions& options) {
   return options.select == BlockRank::kMidrange && (options.mode == SparseMode::kReleased || options.layer_fusion);
 }

@@ -96,5 +96,7 @@ bool is_dense_segment(const PrefillOptions& options, int32_t segment, int64_t pr
 bool is_dense_layer(const PrefillOptions& options, int32_t layer);
 // Do block lists rank on probabilities instead of logits? (Fused probabilities have no logits of their own.)
 bool ranks_on_probabilities(const PrefillOptions& options);
+// Are a layer's block probabilities blended with those of the profiled layer before it, if it `follows` one?
+bool fuses(const PrefillOptions& options, int32_t layer, bool follows);
 
 }  // namespace ei::policy

@@ -89,6 +89,23 @@ void BlockIndex::drop_panels() {
   panel_capacity_ = 0;
 }
 
+void BlockIndex::drop() {
+  drop_panels();
+  for (Layer& layer : layers_) {
+    layer.max_keys = Buffer();
+    layer.min_keys = Buffer();
+    layer.blocks = 0;
+  }
+  capacity_ = 0;
+}
+
+int64_t BlockIndex::held_bytes() const {
+  const auto layers = static_cast<int64_t>(std::count(shape_.planned.begin(), shape_.planned.end(), uint8_t{1}));
+  int64_t panel_bytes = 0;
+  if (panel_capacity_ > 0) lay_out(nullptr, panel_capacity_, panel_bytes);
+  return layers * (2 * capacity_ * row_bytes() + panel_bytes);
+}
+
 kernels::KeyPanels BlockIndex::panels(int layer) const {
   int64_t bytes = 0;
   return lay_out(static_cast<std::byte*>(layers_[static_cast<size_t>(layer)].panels.data()), panel_capacity_, bytes);

@@ -32,6 +32,9 @@ class BlockIndex {
   kernels::KeyPanels panels(int layer) const;
   // Gives the memory of the keys of 8 bits back; the next reserve() begins them anew.
   void drop_panels();
+  // Everything goes; the next update begins with the first block.
+  void drop();
+  int64_t held_bytes() const;
   // Forgets what lies at positions >= `tokens`.
   void truncate(int64_t tokens);
 

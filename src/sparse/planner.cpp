@@ -135,10 +135,13 @@ void Planner::profile(Stream& stream, int layer, Matrix q) {
                        .keys = index_.view(layer),
                        .scale = scaled ? 1.0f / std::sqrt(static_cast<float>(shape_.head_dim)) : 1.0f,
                        .scores = scores_.data});
-  const bool follows = layer > 0 && plans(layer - 1) && tracks_[static_cast<size_t>(layer) - 1].recorded;
+  // The layer before is the last one that was planned: those with a window have no blocks.
+  int before = layer - 1;
+  while (before >= 0 && !plans(before)) --before;
+  const bool follows = before >= 0 && tracks_[static_cast<size_t>(before)].recorded;
   stream.block_entropy({.rows = rows_,
                         .scores = scores_.data,
-                        .previous = options_.layer_fusion && follows ? probabilities_.data : nullptr,
+                        .previous = policy::fuses(options_, layer, follows) ? probabilities_.data : nullptr,
                         .probabilities = probabilities_.data,
                         .entropy = entropy_ + layer * int64_t{chunk_.kv_heads} * chunk_.num_segments});
 }
@@ -257,6 +260,7 @@ void Planner::decide(Track& track, const float* entropy) const {
       count = policy::count_for(options_, track.layer, kind, chunk_.first_segment + i, count);
     }
   }
+  if (options_.mode != policy::SparseMode::kRagged) policy::collapse_counts(counts, chunk_.kv_heads);
   track.rigid.clear();
   for (const policy::EntropyBudget::Head& head : track.budget->heads()) track.rigid.push_back(head.rigid ? 1 : 0);
   policy::lay_out_plan(options_, profile, counts, track.plan);

@@ -62,6 +62,9 @@ class Planner {
   void undo_chunk();
   // The prompt has been read: memory that only prompts need goes back.
   void end_prompt() { index_.drop_panels(); }
+  // The cache no longer holds every key, so no prompt can be planned until it does again.
+  void keys_dropped() { index_.drop(); }
+  int64_t held_bytes() const { return index_.held_bytes(); }  // beside the KV cache
 
   // Forgets everything from `position` on.
   void truncate(int64_t position);

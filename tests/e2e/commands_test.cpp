@@ -95,8 +95,8 @@ TEST(Run, TheSameSeedGivesTheSameText) {
 
 TEST(Run, NothingThatOnlyDividesTheWorkChangesTheText) {
   const std::string text = run_json({"-t", "1"})["text"];
-  EXPECT_EQ(text, run_json({"-t", "2"})["text"]);
-  EXPECT_EQ(text, run_json({"-b", "7"})["text"]);
+  EXPECT_EQ(run_json({"-t", "2"})["text"], text);
+  EXPECT_EQ(run_json({"-b", "7"})["text"], text);
 }
 
 TEST(Run, StopsAtTheLengthAskedFor) {

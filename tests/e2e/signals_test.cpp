@@ -135,6 +135,17 @@ TEST(Interrupt, AnEvaluationKeepsTheTextsItHasFinished) {
   EXPECT_NE(outcome.err.find("of 100000 texts"), std::string::npos) << outcome.err;
 }
 
+TEST(Interrupt, ABenchmarkKeepsTheRowsItHasFinished) {
+  Process process({.arguments = {"bench", "-p", "16-8192+1", "-n", "0", "-r", "1", "-o", "json"}});
+  ASSERT_TRUE(process.wait_for_out("}"));
+  process.send(SIGINT);
+  const Outcome outcome = process.finish();
+  EXPECT_EQ(outcome.code, 130) << outcome.err;
+  const auto rows = nlohmann::json::parse(outcome.out, nullptr, false);
+  ASSERT_TRUE(rows.is_array()) << outcome.out;
+  EXPECT_GE(rows.size(), 1u);
+}
+
 TEST(Interrupt, AClosedStdoutEndsQuietly) {
   Process process({.arguments = kEndless});
   ASSERT_TRUE(process.wait_for_out(" "));

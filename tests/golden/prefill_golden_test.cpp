@@ -222,7 +222,7 @@ void check_prefill(const char* method) {
       const int32_t index = layer.at("layer").get<int32_t>();
       SCOPED_TRACE(golden_case.at("name").get<std::string>() + " layer " + std::to_string(index));
       const KernelInputs inputs(generate(golden_case, index));
-      const bool fuse = options.layer_fusion && index > 1 && !previous.empty();
+      const bool fuse = policy::fuses(options, static_cast<int32_t>(index), !previous.empty());
       Profile profile = measure(options, inputs, fuse ? &previous : nullptr);
       PrefillLayer(manifest, golden_case, layer.at("fields"), inputs, profile).check();
       previous = std::move(profile.probabilities);

@@ -22,10 +22,11 @@ struct LanesTiles {
   static int padded_dim(int head_dim) { return static_cast<int>(round_up(head_dim, 32)); }
   static size_t work_bytes(int /*padded_dim*/) { return sizeof(Work); }
   struct Session {
-    explicit Session(int /*head_dim*/) { Tiles::configure(); }
-    ~Session() { Tiles::release(); }
+    explicit Session(int /*head_dim*/) : before(Tiles::configure()) {}
+    ~Session() { Tiles::restore(before); }
     Session(const Session&) = delete;
     Session& operator=(const Session&) = delete;
+    typename Tiles::Config before;
   };
 
   // to[column][dim / 2][16 rows][2]: tiles of B

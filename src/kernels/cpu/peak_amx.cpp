@@ -12,7 +12,7 @@ double run(int64_t rounds) {
   for (auto& tile : operands) {
     for (uint16_t& element : tile) element = 0x3a83;
   }
-  TilesAmx::configure();
+  const TileConfig before = TilesAmx::configure();
   TilesAmx::zero<0>();
   TilesAmx::zero<1>();
   TilesAmx::zero<2>();
@@ -27,7 +27,7 @@ double run(int64_t rounds) {
     TilesAmx::dot<2, 5, 6>();
     TilesAmx::dot<3, 5, 7>();
   }
-  TilesAmx::release();
+  TilesAmx::restore(before);
   return 4 * 2.0 * 16 * 16 * 32;
 }
 

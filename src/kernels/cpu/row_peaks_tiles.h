@@ -21,11 +21,12 @@ struct TilesPeaks {
       const int rest = dim % kDepth > 0 ? dim % kDepth : kDepth;
       const auto wide = static_cast<uint16_t>(rest);
       const auto high = static_cast<uint8_t>(rest / 4);
-      Tiles::configure({{8, 8, 8, 16, 16, 8, high, high}, {64, 64, 64, 64, 64, wide, 64, 64}});
+      before = Tiles::configure({{8, 8, 8, 16, 16, 8, high, high}, {64, 64, 64, 64, 64, wide, 64, 64}});
     }
-    ~Session() { Tiles::release(); }
+    ~Session() { Tiles::restore(before); }
     Session(const Session&) = delete;
     Session& operator=(const Session&) = delete;
+    typename Tiles::Config before;
   };
 
   static void products(const int8_t* q, const int8_t* panel, int dim, float* out) {

@@ -10,24 +10,42 @@
 namespace ei::kernels {
 namespace {
 
+// What LDTILECFG reads and STTILECFG writes.
+struct alignas(64) TileConfig {
+  uint8_t palette = 0;  // 0: the tiles are not in use
+  uint8_t start_row = 0;
+  uint8_t reserved[14] = {};
+  uint16_t row_bytes[16] = {};
+  uint8_t rows[16] = {};
+};
+static_assert(sizeof(TileConfig) == 64);
+
 struct TilesAmx {
-  static void configure(const TileShapes& shapes = {}) {
-    struct alignas(64) Config {
-      uint8_t palette = 1;
-      uint8_t start_row = 0;
-      uint8_t reserved[14] = {};
-      uint16_t row_bytes[16] = {};
-      uint8_t rows[16] = {};
-    };
-    static_assert(sizeof(Config) == 64);
+  using Config = TileConfig;
+  // Gives what was there before: ggml configures a thread's tiles once and relies on it ever after.
+  static Config configure(const TileShapes& shapes = {}) {
+    const Config before = current();
     Config config;
+    config.palette = 1;
     for (int tile = 0; tile < 8; ++tile) {
       config.row_bytes[tile] = shapes.row_bytes[tile];
       config.rows[tile] = shapes.rows[tile];
     }
     asm volatile("ldtilecfg %0" ::"m"(config));
+    return before;
   }
-  static void release() { asm volatile("tilerelease" ::: "memory"); }
+  static void restore(const Config& before) {
+    if (before.palette != 0) {
+      asm volatile("ldtilecfg %0" ::"m"(before));
+    } else {
+      asm volatile("tilerelease" ::: "memory");
+    }
+  }
+  static Config current() {
+    Config config;
+    asm volatile("sttilecfg %0" : "=m"(config));
+    return config;
+  }
 
   template <int tile>
   static void zero() {

@@ -11,11 +11,14 @@
 namespace ei::kernels {
 
 struct TilesEmulated {
-  static void configure(const TileShapes& shapes = {}) {
+  using Config = TileShapes;
+  static Config configure(const TileShapes& shapes = {}) {
+    const Config before = state().shapes;
     std::memset(state().tile, 0, sizeof(state().tile));
     state().shapes = shapes;
+    return before;
   }
-  static void release() { state().shapes = {{}, {}}; }
+  static void restore(const Config& before) { state().shapes = before; }
 
   template <int tile>
   static void zero() {
