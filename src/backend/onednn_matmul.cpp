@@ -51,7 +51,7 @@ std::vector<Tile> cut_rows(int64_t m) {
 // Where a worker's part of the scratch keeps what.
 struct ScratchLayout {
   size_t x = 0;           // the converted tile, [kTileRows, K]
-  size_t y = 0;           // the result of a partly empty tile, [kMinTileRows, kPanelRows]
+  size_t y = 0;           // a result whose rows cannot go to y at once, [rows, kPanelRows]
   size_t scratchpad = 0;  // oneDNN's
   size_t bytes = 0;
 };
@@ -59,7 +59,8 @@ struct ScratchLayout {
 ScratchLayout scratch_layout(const PackedPanels& packed) {
   ScratchLayout layout;
   layout.y = align_up(static_cast<size_t>(kTileRows * packed.cols) * packed.element_bytes());
-  layout.scratchpad = layout.y + align_up(static_cast<size_t>(kMinTileRows * kPanelRows) * sizeof(float));
+  const int64_t rows = packed.writes_apart ? kMinTileRows : kTileRows;
+  layout.scratchpad = layout.y + align_up(static_cast<size_t>(rows * kPanelRows) * sizeof(float));
   layout.bytes = layout.scratchpad + align_up(packed.scratchpad_bytes);
   return layout;
 }
@@ -91,10 +92,10 @@ void multiply_tile(const PackedPanels& packed, const Work& work, const Tile& til
                    const dnnl::stream& stream) {
   const ScratchLayout layout = scratch_layout(packed);
   const int64_t n = packed.panel_rows(panel);
-  const bool padded = tile.rows < tile.height;
-  const Primitive& op = packed.primitive(tile.height, n, padded ? n : work.y_stride);
+  const bool apart = tile.rows < tile.height || !packed.writes_apart;
+  const Primitive& op = packed.primitive(tile.height, n, apart ? n : work.y_stride);
   float* y = work.y + tile.begin * work.y_stride + panel * kPanelRows;
-  float* y_padded = reinterpret_cast<float*>(work.scratch + layout.y);
+  float* y_apart = reinterpret_cast<float*>(work.scratch + layout.y);
   // Another stride of y may want a larger scratchpad than the ones asked about when the matrix was laid out.
   std::unique_ptr<std::byte, Free> larger;
   void* scratchpad = work.scratch + layout.scratchpad;
@@ -106,11 +107,11 @@ void multiply_tile(const PackedPanels& packed, const Work& work, const Tile& til
   std::byte* weights = packed.data.get() + packed.panel_bytes * static_cast<size_t>(panel);
   op.primitive.execute(stream, {{DNNL_ARG_SRC, memory(op.src, packed.engine, work.scratch + layout.x)},
                                 {DNNL_ARG_WEIGHTS, memory(op.weights, packed.engine, weights)},
-                                {DNNL_ARG_DST, memory(op.dst, packed.engine, padded ? y_padded : y)},
+                                {DNNL_ARG_DST, memory(op.dst, packed.engine, apart ? y_apart : y)},
                                 {DNNL_ARG_SCRATCHPAD, memory(op.scratchpad, packed.engine, scratchpad)}});
-  if (!padded) return;
+  if (!apart) return;
   for (int64_t row = 0; row < tile.rows; ++row) {
-    std::copy_n(y_padded + row * n, n, y + row * work.y_stride);
+    std::copy_n(y_apart + row * n, n, y + row * work.y_stride);
   }
 }
 

@@ -2,6 +2,7 @@
 #include "backend/onednn_panels.h"
 
 #include <algorithm>
+#include <string>
 
 // oneDNN of Debian runs on OpenMP; only these two of its calls are needed, and clang has no omp.h without libomp.
 extern "C" void omp_set_num_threads(int count);
@@ -44,6 +45,15 @@ bool holds_pairs(const Panels& panels) {
   return std::all_of(panels.n_offsets.begin(), panels.n_offsets.end(), [](int64_t offset) { return offset % 2 == 0; });
 }
 
+// What oneDNN would run for rows of y that lie y_stride apart; "" when nothing will do.
+std::string code_for(const PackedPanels& packed, int64_t m, int64_t y_stride, const memory::desc& weights) {
+  try {
+    return describe_matmul(packed.engine, m, packed.cols, y_stride, weights).impl_info_str();
+  } catch (const dnnl::error&) {
+    return "";
+  }
+}
+
 void lay_out(PackedPanels& packed, int64_t n, Panels& panels) {
   panels.layout = weights_layout(packed.engine, packed.cols, n, packed.type);
   panels.k_offsets = axis_offsets(panels.layout, 0);
@@ -52,6 +62,8 @@ void lay_out(PackedPanels& packed, int64_t n, Panels& panels) {
   for (int64_t m = kTileRows; m >= kMinTileRows; m /= 2) {
     const auto made = describe_matmul(packed.engine, m, packed.cols, n, panels.layout);
     packed.scratchpad_bytes = std::max(packed.scratchpad_bytes, made.scratchpad_desc().get_size());
+    packed.writes_apart =
+        packed.writes_apart && made.impl_info_str() == code_for(packed, m, n + kPanelRows, panels.layout);
   }
 }
 

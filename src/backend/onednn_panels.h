@@ -60,6 +60,7 @@ struct PackedPanels final : DenseProvider::Packed {
   Panels tail;  // the last one when kPanelRows does not divide rows
   size_t panel_bytes = 0;
   size_t scratchpad_bytes = 0;
+  bool writes_apart = true;  // rows of y may lie apart: the same code serves them. If not, they go through scratch
   std::unique_ptr<std::byte, Free> data;
   mutable std::mutex mutex;
   mutable std::vector<std::unique_ptr<Primitive>> primitives;  // few: tile heights × panel widths × strides of y

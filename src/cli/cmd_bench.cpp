@@ -195,9 +195,9 @@ Result<int> run_cases(const CommandContext& context, std::vector<BenchCase>& cas
       if (settings.peak) peak = measure(test.threads);
     }
     context.console.detail("running " + test.name());
+    // To the last row: an interrupt between two of them must not cut the output off.
     context.interrupts.enter(Interrupts::Phase::kPrompt);
     Result<BenchRow> row = Bench(context, *engine, test).run();
-    context.interrupts.enter(Interrupts::Phase::kOutside);
     if (!row.ok()) {
       context.console.print(output.end());  // rows that are finished stay readable
       return row.error();
@@ -205,6 +205,7 @@ Result<int> run_cases(const CommandContext& context, std::vector<BenchCase>& cas
     row->peak = peak;
     if (!context.console.print(output.row(*row))) return exit_code(ErrorKind::kRuntime);
   }
+  context.interrupts.enter(Interrupts::Phase::kOutside);
   if (peak && context.settings.output == "md") context.console.print("\npeak: " + peak_json(*peak));
   return context.console.print(output.end()) ? 0 : exit_code(ErrorKind::kRuntime);
 }

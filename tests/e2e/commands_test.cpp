@@ -385,7 +385,9 @@ TEST(Demo, FindsTheFactWithFullAndWithSparseAttention) {
   EXPECT_EQ(object["runs"][1]["method"], "entropyinfer");
   EXPECT_LT(object["runs"][1]["prefill"]["density"], 1.0);
   EXPECT_EQ(object["runs"][1]["text"], object["runs"][0]["text"]);
-  for (const char* word : {"Question:", "✓", "density", "first token", "KV cache", " x)"})
+  EXPECT_EQ(object["runs"][0]["kv_bytes_later"], object["runs"][0]["kv"]["bytes"]);
+  EXPECT_LT(object["runs"][1]["kv_bytes_later"], object["runs"][1]["kv"]["bytes"]) << "the cache is compressed";
+  for (const char* word : {"Question:", "✓", "density", "first token", "KV cache", "writing on", " x)"})
     EXPECT_NE(outcome.err.find(word), std::string::npos) << word << "\n" << outcome.err;
 }
 
