@@ -372,31 +372,5 @@ TEST(Eval, ShowsATableAndTakesATextFromOutside) {
   EXPECT_EQ(outcome.out.find("KLD"), std::string::npos) << "nothing to compare full with";
 }
 
-TEST(Demo, FindsTheFactWithFullAndWithSparseAttention) {
-  const Outcome outcome = run({"demo", "--tokens", "2048", "--seed", "3", "--json", "--segment", "128", "--threshold",
-                               "512", "--base-budget", "256"});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const json object = parse(outcome.out);
-  EXPECT_TRUE(object["demo"]["right"].get<bool>()) << outcome.out;
-  ASSERT_EQ(object["runs"].size(), 2u);
-  EXPECT_EQ(object["runs"][0]["method"], "full");
-  EXPECT_EQ(object["runs"][0]["prefill"]["density"], 1.0);
-  EXPECT_EQ(object["runs"][0]["speed_up"], 1.0);
-  EXPECT_EQ(object["runs"][1]["method"], "entropyinfer");
-  EXPECT_LT(object["runs"][1]["prefill"]["density"], 1.0);
-  EXPECT_EQ(object["runs"][1]["text"], object["runs"][0]["text"]);
-  EXPECT_EQ(object["runs"][0]["kv_bytes_later"], object["runs"][0]["kv"]["bytes"]);
-  EXPECT_LT(object["runs"][1]["kv_bytes_later"], object["runs"][1]["kv"]["bytes"]) << "the cache is compressed";
-  for (const char* word : {"Question:", "✓", "density", "first token", "KV cache", "writing on", " x)"})
-    EXPECT_NE(outcome.err.find(word), std::string::npos) << word << "\n" << outcome.err;
-}
-
-TEST(Demo, ReadsWithTheMethodAskedForAlone) {
-  const Outcome outcome = run({"demo", "--tokens", "1024", "--method", "full"});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(outcome.err.find("entropyinfer"), std::string::npos) << outcome.err;
-  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 1) << outcome.out;
-}
-
 }  // namespace
 }  // namespace ei::e2e
