@@ -4,7 +4,7 @@
 #   PACK   a folder with llama.tgz (the pinned llama.cpp tree, in a folder llama.cpp) and prefix.tgz (headers, libraries and
 #          CMake files of packages that are missing there, in a folder prefix)
 # bench runs on the first two cores, with random weights in the shapes of the models of bench/vs_llama_cpp.
-# Environment: EI_CHECK_DIR (where it builds; default /tmp/ei-check).
+# Environment: EI_CHECK_DIR (where it builds; default /tmp/ei-check), EI_CHECK_ROUNDS (of bench/vs_llama_cpp; default 1).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 pack=$(realpath "${1:?a folder with llama.tgz and prefix.tgz}")
