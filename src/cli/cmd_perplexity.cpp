@@ -21,6 +21,11 @@
 namespace ei::cli {
 
 namespace {
+// What a KL divergence is taken to.
+std::string other_side(const Settings& settings) {
+  return settings.vs.empty() ? "method=full,kv-policy=full" : settings.vs;
+}
+
 struct Scores {
   eval::Perplexity base;
   eval::Perplexity other;
@@ -129,7 +134,7 @@ std::string to_json(const Settings& settings, const Engine& engine, const Scores
   object["ppl"] = scores.base.value();
   object["ppl_error"] = scores.base.error();
   if (settings.kl_divergence) {
-    object["vs"] = settings.vs;
+    object["vs"] = other_side(settings);
     object["ppl_vs"] = scores.other.value();
     object["ppl_vs_error"] = scores.other.error();
     object["mean_kld"] = scores.divergence.kl().mean();
@@ -146,7 +151,8 @@ std::string to_text(const Settings& settings, const Scores& scores) {
                                 static_cast<long long>(scores.chunks), static_cast<long long>(settings.ppl_ctx_size));
   if (!settings.kl_divergence) return text;
   const eval::Divergence& divergence = scores.divergence;
-  text += str_format("PPL(%s) = %.4f +/- %.4f\n", settings.vs.c_str(), scores.other.value(), scores.other.error());
+  text +=
+      str_format("PPL(%s) = %.4f +/- %.4f\n", other_side(settings).c_str(), scores.other.value(), scores.other.error());
   text += str_format("mean KLD = %.6f +/- %.6f\n", divergence.kl().mean(), divergence.kl().standard_error());
   text += str_format("same top token = %.3f +/- %.3f %%\n", 100 * divergence.same_top().mean(),
                      100 * divergence.same_top().standard_error());
@@ -165,8 +171,7 @@ Result<int> command_perplexity(const CommandContext& context) {
   EI_RETURN_IF_ERROR(check_settings(settings));
   std::optional<Settings> other;
   if (settings.kl_divergence) {
-    const std::string vs = settings.vs.empty() ? "method=full,kv-policy=full" : settings.vs;
-    EI_ASSIGN_OR_RETURN(other, with_overrides(*find_command("perplexity"), settings, vs));
+    EI_ASSIGN_OR_RETURN(other, with_overrides(*find_command("perplexity"), settings, other_side(settings)));
     if (other->ppl_ctx_size != settings.ppl_ctx_size) {
       return Error{ErrorKind::kUsage, "--vs cannot change --ctx-size: the same tokens are compared"};
     }

@@ -286,6 +286,9 @@ TEST(Perplexity, IsThatOfGuessingOnNoiseAndZeroDivergenceFromItself) {
   EXPECT_GT(other["mean_kld"], 0.0);
   EXPECT_LT(other["mean_kld"], 0.01);
   EXPECT_GE(other["same_top"], 0.9);
+  const json full =
+      parse(run({"perplexity", "-f", path, "-c", "64", "--chunks", "1", "--kl-divergence", "--json"}).out);
+  EXPECT_EQ(full["vs"], "method=full,kv-policy=full") << "when nothing else is said";
 }
 
 std::vector<json> json_lines(const std::string& text) {
