@@ -1,7 +1,9 @@
-// Speed of the packed bf16 products alone, against the measured peak of this machine:
-//   gemm_bench [--threads 1,2] [--rows 512] [--shapes 384x2048,1024x384]      (k x n)
-// Packing x is part of the time, packing W is not. One thread is timed by its processor seconds, several by the wall
-// clock: run those on a quiet machine. Every line has first compared rows of its output with the reference.
+// Speed of the packed bf16 products alone, by every dense provider that is fast here, against the measured peak of this
+// machine:
+//   gemm_bench [--threads 1,2] [--rows 512] [--shapes 384x2048,1024x384] [--dense bf16,onednn]      (k x n)
+// Packing x is part of the time, packing W is not; the providers take turns. One thread is timed by its processor
+// seconds, several by the wall clock: run those on a quiet machine. Every line has first compared rows of its output
+// with the reference.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
@@ -11,13 +13,14 @@
 #include <string>
 #include <vector>
 
+#include "backend/dense_provider.h"
+#include "backend/host_memory.h"
 #include "base/thread_pool.h"
-#include "kernels/gemm.h"
 #include "kernels/peak.h"
 #include "kernels/reference/gemm_reference.h"
 #include "timing.h"
 
-namespace ei::kernels {
+namespace ei {
 namespace {
 
 struct Settings {
@@ -26,6 +29,7 @@ struct Settings {
   // The embedded model's products, then gemma-3-270m's and those of a model of a few billion parameters.
   std::vector<std::string> shapes = {"384x640",  "384x384",  "384x2048", "1024x384",  "640x1536",
                                      "1024x640", "640x4096", "2048x640", "2048x4096", "8192x2048"};
+  std::vector<std::string> dense;  // none: all that are fast
   double min_seconds = 0.3;
 };
 
@@ -39,78 +43,124 @@ struct Meeting {
   }
 };
 
-bool bench(const GemmKernel& kernel, int64_t m, int64_t k, int64_t n, ThreadPool& pool, const Settings& settings,
-           double peak_flops) {
+struct Provider {
+  std::string name;
+  std::unique_ptr<DenseProvider> dense;
+};
+
+// One provider's share of a comparison.
+struct Contender {
+  const Provider& provider;
+  std::unique_ptr<DenseProvider::Packed> weight;
+  Buffer scratch;
+  std::vector<float> y;
+  double best = 1e30;
+  double best_pack = 1e30;
+};
+
+Result<Contender> make_contender(const Provider& provider, const std::vector<float>& w, int64_t m, int64_t k, int64_t n,
+                                 int workers) {
+  EI_ASSIGN_OR_RETURN(auto weight, provider.dense->pack(n, k, [&](int64_t begin, int64_t end, float* rows) {
+    std::copy(w.begin() + begin * k, w.begin() + end * k, rows);
+  }));
+  EI_ASSIGN_OR_RETURN(Buffer scratch, allocate_host(provider.dense->scratch_bytes(*weight, m, workers)));
+  return Contender{provider, std::move(weight), std::move(scratch), std::vector<float>(static_cast<size_t>(m * n))};
+}
+
+void multiply_once(Contender& contender, Matrix x, Matrix y, ThreadPool& pool) {
+  const auto clock = pool.size() == 1 ? processor_s : now_s;
+  const DenseProvider::Product product{*contender.weight, x, y, contender.scratch.data()};
+  WorkQueue packing;
+  WorkQueue multiplying;
+  Meeting started{pool.size()};
+  Meeting packed{pool.size()};
+  Meeting done{pool.size()};
+  double times[3] = {};
+  pool.run([&](Worker worker) {
+    started.arrive();
+    if (worker.index == 0) times[0] = clock();
+    contender.provider.dense->prepare(product, packing);
+    packed.arrive();
+    if (worker.index == 0) times[1] = clock();
+    contender.provider.dense->multiply(product, worker, multiplying);
+    done.arrive();
+    if (worker.index == 0) times[2] = clock();
+  });
+  contender.best = std::min(contender.best, times[2] - times[0]);
+  contender.best_pack = std::min(contender.best_pack, times[1] - times[0]);
+}
+
+// Largest difference to the reference over the first and the last row.
+double sample_error(Matrix x, const std::vector<float>& w, Matrix y) {
+  double error = 0;
+  std::vector<float> want(static_cast<size_t>(y.cols));
+  for (const int64_t row : {int64_t{0}, x.rows - 1}) {
+    kernels::reference_gemm(x.row_range(row, 1), w.data(), {want.data(), 1, y.cols, y.cols});
+    for (int64_t i = 0; i < y.cols; ++i) {
+      const float got = y.data[row * y.stride + i];
+      const double difference = std::fabs(static_cast<double>(got) - static_cast<double>(want[static_cast<size_t>(i)]));
+      error = difference <= error ? error : difference;
+    }
+  }
+  return error;
+}
+
+// The providers take turns, call by call, so that all of them see the same weather.
+Result<bool> bench(const std::vector<Provider>& providers, int64_t m, int64_t k, int64_t n, ThreadPool& pool,
+                   const Settings& settings, double peak_flops) {
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
   std::vector<float> x(static_cast<size_t>(m * k));
   std::vector<float> w(static_cast<size_t>(n * k));
   for (float& value : x) value = normal(random);
   for (float& value : w) value = normal(random);
-  std::vector<float> y(static_cast<size_t>(m * n));
-  std::vector<uint16_t> packed_x(static_cast<size_t>(kernel.packed_rows(m, k)));
-  std::vector<uint16_t> packed_w(static_cast<size_t>(kernel.packed_columns(n, k)));
-  for (int64_t row = 0; row < n; row += kernel.column_panel) {
-    kernel.pack_columns(w.data() + row * k, k, std::min(kernel.column_panel, n - row), k,
-                        packed_w.data() + row * kernel.depth(k));
-  }
   const Matrix input{x.data(), m, k, k};
-  const Matrix output{y.data(), m, n, n};
-  double best = 1e30;
-  double best_pack = 1e30;
-  const auto clock = pool.size() == 1 ? processor_s : now_s;
-  const double until = now_s() + settings.min_seconds;
-  while (now_s() < until) {
-    WorkQueue packing;
-    WorkQueue multiplying;
-    Meeting started{pool.size()};
-    Meeting packed{pool.size()};
-    Meeting done{pool.size()};
-    double times[3] = {};
-    pool.run([&](Worker worker) {
-      started.arrive();
-      if (worker.index == 0) times[0] = clock();
-      gemm_pack(kernel, input, packed_x.data(), packing);
-      packed.arrive();
-      if (worker.index == 0) times[1] = clock();
-      gemm(kernel, {.x = packed_x.data(), .w = packed_w.data(), .k = k, .y = output}, multiplying);
-      done.arrive();
-      if (worker.index == 0) times[2] = clock();
-    });
-    best = std::min(best, times[2] - times[0]);
-    best_pack = std::min(best_pack, times[1] - times[0]);
+  std::vector<Contender> contenders;
+  for (const Provider& provider : providers) {
+    EI_ASSIGN_OR_RETURN(Contender made, make_contender(provider, w, m, k, n, pool.size()));
+    contenders.push_back(std::move(made));
   }
-  double error = 0;
-  std::vector<float> want(static_cast<size_t>(n));
-  for (const int64_t row : {int64_t{0}, m - 1}) {
-    reference_gemm(input.row_range(row, 1), w.data(), {want.data(), 1, n, n});
-    for (int64_t i = 0; i < n; ++i) {
-      const double difference = std::fabs(static_cast<double>(y[static_cast<size_t>(row * n + i)]) -
-                                          static_cast<double>(want[static_cast<size_t>(i)]));
-      error = difference <= error ? error : difference;
-    }
+  for (const double until = now_s() + settings.min_seconds; now_s() < until;) {
+    for (Contender& one : contenders) multiply_once(one, input, {one.y.data(), m, n, n}, pool);
   }
-  const bool right = error <= 4e-5 * std::sqrt(static_cast<double>(k));
-  const double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) / best;
-  std::printf(
-      "gemm kernel=%s threads=%d rows=%-5lld k=%-5lld n=%-5lld gflops=%-6.1f peak_share=%.2f pack_share=%.2f "
-      "max_error=%.1e%s\n",
-      std::string(kernel.name).c_str(), pool.size(), static_cast<long long>(m), static_cast<long long>(k),
-      static_cast<long long>(n), flops * 1e-9, flops / peak_flops, best_pack / best, error, right ? "" : " WRONG");
-  std::fflush(stdout);
-  return right;
+  bool all_right = true;
+  for (Contender& one : contenders) {
+    const double error = sample_error(input, w, {one.y.data(), m, n, n});
+    const bool right = error <= 4e-5 * std::sqrt(static_cast<double>(k));
+    all_right = all_right && right;
+    const double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) / one.best;
+    std::printf(
+        "gemm dense=%-6s threads=%d rows=%-5lld k=%-5lld n=%-5lld gflops=%-6.1f peak_share=%.2f pack_share=%.2f "
+        "max_error=%.1e%s\n",
+        one.provider.name.c_str(), pool.size(), static_cast<long long>(m), static_cast<long long>(k),
+        static_cast<long long>(n), flops * 1e-9, flops / peak_flops, one.best_pack / one.best, error,
+        right ? "" : " WRONG");
+    std::fflush(stdout);
+  }
+  return all_right;
 }
 
 int run(const Settings& settings) {
-  const GemmKernel* kernel = choose_gemm("");
-  if (kernel == nullptr) {
-    std::fprintf(stderr, "gemm_bench: this CPU has no bf16 matrix instructions of ours\n");
+  std::vector<Provider> providers;
+  for (const DenseEntry& entry : dense_providers()) {
+    const std::string name(entry.name);
+    const bool named = std::find(settings.dense.begin(), settings.dense.end(), name) != settings.dense.end();
+    if (settings.dense.empty() ? !entry.fast("") : !named) continue;
+    auto made = entry.create("");
+    if (!made.ok()) {
+      std::fprintf(stderr, "gemm_bench: %s\n", made.error().message.c_str());
+      return 2;
+    }
+    providers.push_back({name, std::move(made).value()});
+  }
+  if (providers.empty()) {
+    std::fprintf(stderr, "gemm_bench: no dense provider is fast on this CPU\n");
     return 77;
   }
   bool right = true;
   for (const int threads : settings.threads) {
     ThreadPool pool(threads);
-    const double peak = measure_peak(threads).bf16_flops;
+    const double peak = kernels::measure_peak(threads).bf16_flops;
     std::printf("peak threads=%d bf16_gflops=%.1f\n", threads, peak * 1e-9);
     for (const int64_t rows : settings.rows) {
       for (const std::string& shape : settings.shapes) {
@@ -120,7 +170,12 @@ int run(const Settings& settings) {
           std::fprintf(stderr, "gemm_bench: a shape is KxN, not '%s'\n", shape.c_str());
           return 2;
         }
-        right = bench(*kernel, rows, k, n, pool, settings, peak) && right;
+        const Result<bool> done = bench(providers, rows, k, n, pool, settings, peak);
+        if (!done.ok()) {
+          std::fprintf(stderr, "gemm_bench: %s\n", done.error().message.c_str());
+          return 1;
+        }
+        right = done.value() && right;
       }
     }
   }
@@ -128,15 +183,16 @@ int run(const Settings& settings) {
 }
 
 }  // namespace
-}  // namespace ei::kernels
+}  // namespace ei
 
 int main(int argc, char** argv) {
-  ei::kernels::Settings settings;
+  ei::Settings settings;
   CLI::App app("Speed of the packed bf16 products");
   app.add_option("--threads", settings.threads)->delimiter(',');
   app.add_option("--rows", settings.rows)->delimiter(',');
   app.add_option("--shapes", settings.shapes)->delimiter(',');
+  app.add_option("--dense", settings.dense)->delimiter(',');
   app.add_option("--seconds", settings.min_seconds);
   CLI11_PARSE(app, argc, argv);
-  return ei::kernels::run(settings);
+  return ei::run(settings);
 }

@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 build=${1:-build/cross}
 quick=AttentionChoice.*:Attention.SeesOnlyTheWindow:Attention.ReadsCompacted*:Attention.GivesZeros*:Attention.IsDense*
 peaks=PeakChoice.*:ByteProducts/*:RowPeaks.*:*PeakTwins.*
-filter=${2:-$quick:Attention.DoesNotDependOnHow*:$peaks}
+filter=${2:-$quick:Attention.DoesNotDependOnHow*:Rowwise.*:GemmChoice.*:$peaks}
 
 case "$(uname -m)" in
   aarch64 | arm64) target=x86_64 ;;
@@ -68,7 +68,7 @@ if ! command -v "$qemu" >/dev/null || [ ! -d "$googletest" ]; then
   echo "cross_check: not run: needs $qemu (qemu-user) and GoogleTest's sources"
   exit 0
 fi
-for source in src/kernels/attention_test.cpp src/kernels/cpu/profile_test.cpp \
+for source in src/kernels/attention_test.cpp src/kernels/gemm_test.cpp src/kernels/rowwise_test.cpp src/kernels/cpu/profile_test.cpp \
   src/kernels/cpu/peak_scores_test.cpp src/kernels/cpu/row_peaks_test.cpp; do
   compile "$source" $plain $warnings -I"$googletest/include"
 done

@@ -1,4 +1,4 @@
-// The dense provider on our own packed bf16 kernels (kernels/gemm.h): ARM CPUs with the BFMMLA instruction.
+// The dense provider on our own packed bf16 kernels (kernels/gemm.h): ARM CPUs with BFMMLA, x86 ones with AMX-BF16.
 #pragma once
 
 #include "backend/dense_provider.h"

@@ -19,12 +19,12 @@ constexpr int64_t kTileColumnPanels = 8;
 const GemmKernel* choose_gemm(std::string_view isa) {
 #if defined(__aarch64__)
   const GemmKernel& kernel = neonbf16_gemm();
+#else
+  const GemmKernel& kernel = amx_gemm();
+#endif
   // The name of the capped list's first usable variant is enough: the kernels share their instructions' names.
   const AttentionVariant* variant = choose_attention(DType::kBF16, DType::kBF16, isa);
   if (variant != nullptr && variant->name == kernel.name && kernel.usable()) return &kernel;
-#else
-  (void)isa;
-#endif
   return nullptr;
 }
 

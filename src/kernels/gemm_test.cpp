@@ -7,12 +7,24 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "kernels/cpu/gemm_tiles.h"
+#include "kernels/cpu/tiles_emulated.h"
+#include "kernels/cpu/vec_emulated.h"
 #include "kernels/reference/gemm_reference.h"
 
 namespace ei::kernels {
 namespace {
 
 constexpr float kUntouched = -77.0f;
+
+bool always() { return true; }
+
+// This CPU's kernel, if it has one, and the tiles of AMX in plain loops.
+std::vector<GemmKernel> kernels() {
+  std::vector<GemmKernel> all = {make_tiles_gemm<VecEmulated<16>, TilesEmulated>("emulated tiles", always)};
+  if (const GemmKernel* own = choose_gemm("")) all.push_back(*own);
+  return all;
+}
 
 struct Problem {
   int64_t m, n, k;
@@ -57,19 +69,22 @@ void multiply(const GemmKernel& kernel, const std::vector<uint16_t>& weight, Mat
   pool.run([&](Worker) { gemm(kernel, {.x = packed.data(), .w = weight.data(), .k = x.cols, .y = y}, multiplying); });
 }
 
-TEST(Gemm, EqualsTheReferenceOnOddShapes) {
-  const GemmKernel* kernel = choose_gemm("");
-  if (kernel == nullptr) GTEST_SKIP() << "this CPU has no bf16 matrix instructions of ours";
+class Gemm : public testing::TestWithParam<GemmKernel> {};
+INSTANTIATE_TEST_SUITE_P(Kernels, Gemm, testing::ValuesIn(kernels()), [](const auto& instance) {
+  return instance.index == 0 ? std::string("Emulated") : std::string(instance.param.name);
+});
+
+TEST_P(Gemm, EqualsTheReferenceOnOddShapes) {
   const int64_t shapes[][3] = {{1, 1, 1},      {1, 8, 8},       {10, 8, 16},     {11, 9, 7},     {9, 7, 33},
                                {131, 70, 100}, {250, 129, 384}, {33, 513, 1024}, {21, 40, 1032}, {25, 17, 4100}};
   uint32_t seed = 20;
   for (const auto& shape : shapes) {
     Problem problem(shape[0], shape[1], shape[2], ++seed);
-    const std::vector<uint16_t> weight = packed_weight(*kernel, problem);
+    const std::vector<uint16_t> weight = packed_weight(GetParam(), problem);
     Output want(problem.m, problem.n);
     reference_gemm(problem.input(), problem.w.data(), want.y);
     Output got(problem.m, problem.n);
-    multiply(*kernel, weight, problem.input(), got.y, 2);
+    multiply(GetParam(), weight, problem.input(), got.y, 2);
     const double tolerance = 4e-5 * std::sqrt(static_cast<double>(problem.k));
     for (int64_t row = 0; row < problem.m; ++row) {
       for (int64_t column = 0; column < got.y.stride; ++column) {
@@ -85,20 +100,18 @@ TEST(Gemm, EqualsTheReferenceOnOddShapes) {
   }
 }
 
-TEST(Gemm, DependsNeitherOnWorkersNorOnHowRowsAreCut) {
-  const GemmKernel* kernel = choose_gemm("");
-  if (kernel == nullptr) GTEST_SKIP() << "this CPU has no bf16 matrix instructions of ours";
+TEST_P(Gemm, DependsNeitherOnWorkersNorOnHowRowsAreCut) {
   for (const int64_t k : {64, 2500}) {
     Problem problem(157, 75, k, 3);
-    const std::vector<uint16_t> weight = packed_weight(*kernel, problem);
+    const std::vector<uint16_t> weight = packed_weight(GetParam(), problem);
     Output whole(problem.m, problem.n);
-    multiply(*kernel, weight, problem.input(), whole.y, 1);
+    multiply(GetParam(), weight, problem.input(), whole.y, 1);
     for (const int workers : {1, 2, 3}) {
       for (const int64_t piece : {157, 64, 33, 1}) {
         Output cut(problem.m, problem.n);
         for (int64_t row = 0; row < problem.m; row += piece) {
           const int64_t rows = std::min(piece, problem.m - row);
-          multiply(*kernel, weight, problem.input().row_range(row, rows), cut.y.row_range(row, rows), workers);
+          multiply(GetParam(), weight, problem.input().row_range(row, rows), cut.y.row_range(row, rows), workers);
         }
         ASSERT_EQ(cut.data, whole.data) << workers << " workers, pieces of " << piece << ", k " << k;
       }
@@ -106,16 +119,14 @@ TEST(Gemm, DependsNeitherOnWorkersNorOnHowRowsAreCut) {
   }
 }
 
-TEST(Gemm, OneRowsInfinitiesStayInThatRow) {
-  const GemmKernel* kernel = choose_gemm("");
-  if (kernel == nullptr) GTEST_SKIP() << "this CPU has no bf16 matrix instructions of ours";
+TEST_P(Gemm, OneRowsInfinitiesStayInThatRow) {
   Problem problem(12, 16, 24, 8);
-  const std::vector<uint16_t> weight = packed_weight(*kernel, problem);
+  const std::vector<uint16_t> weight = packed_weight(GetParam(), problem);
   Output before(problem.m, problem.n);
-  multiply(*kernel, weight, problem.input(), before.y, 1);
+  multiply(GetParam(), weight, problem.input(), before.y, 1);
   problem.x[static_cast<size_t>(4 * (problem.k + 3))] = INFINITY;
   Output after(problem.m, problem.n);
-  multiply(*kernel, weight, problem.input(), after.y, 1);
+  multiply(GetParam(), weight, problem.input(), after.y, 1);
   for (int64_t row = 0; row < problem.m; ++row) {
     for (int64_t column = 0; column < problem.n; ++column) {
       if (row == 4) {
@@ -127,7 +138,7 @@ TEST(Gemm, OneRowsInfinitiesStayInThatRow) {
   }
 }
 
-TEST(Gemm, AnIsaBelowTheMatrixInstructionsTurnsItOff) {
+TEST(GemmChoice, AnIsaBelowTheMatrixInstructionsTurnsItOff) {
   EXPECT_EQ(choose_gemm("scalar"), nullptr);
   EXPECT_EQ(choose_gemm("no such isa"), nullptr);
 }

@@ -7,7 +7,12 @@ function(ei_isa file flags)
       PROPERTIES COMPILE_OPTIONS "${isa_level};${flags}")
   endif()
 endfunction()
+# Floating-point exceptions are never looked at; as long as they might be, a comparison keeps a loop from vectorising.
+# Values do not change.
+ei_isa(rowwise_plain.cpp "-fno-trapping-math")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  ei_isa(rowwise_avx2.cpp "-fno-trapping-math;-mavx2;-mfma;-mf16c")
+  ei_isa(rowwise_avx512.cpp "-fno-trapping-math;-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mfma;-mf16c")
   ei_isa(attention_avx2.cpp "-mavx2;-mfma;-mf16c")
   ei_isa(attention_avx512.cpp "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mfma;-mf16c")
   ei_isa(attention_avx512bf16.cpp "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512bf16;-mfma;-mf16c")
@@ -16,6 +21,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   ei_isa(row_peaks_avx2.cpp "-mavx2;-mfma;-mf16c")
   ei_isa(row_peaks_avx512.cpp "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vnni;-mfma;-mf16c")
   ei_isa(row_peaks_amx.cpp "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mamx-tile;-mamx-int8;-mfma;-mf16c")
+  ei_isa(gemm_amx.cpp "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512bf16;-mamx-tile;-mamx-bf16;-mfma;-mf16c")
   ei_isa(peak_avx2.cpp "-mavx2;-mfma;-mf16c")
   ei_isa(peak_avx512.cpp "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mfma;-mf16c")
   ei_isa(peak_avx512bf16.cpp "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512bf16;-mfma;-mf16c")
@@ -30,11 +36,6 @@ elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   ei_isa(gemm_neonbf16.cpp "-march=armv8.2-a+bf16")
   ei_isa(peak_neonbf16.cpp "-march=armv8.2-a+bf16")
 endif()
-
-# Floating-point exceptions are never looked at; as long as they might be, a comparison keeps a loop from vectorising.
-# Values do not change.
-set_source_files_properties(${CMAKE_SOURCE_DIR}/src/kernels/rowwise.cpp TARGET_DIRECTORY ei_kernels
-  PROPERTIES COMPILE_OPTIONS -fno-trapping-math)
 
 # The other architecture's kernels: compiled with a cross compiler, run under qemu as far as it goes. Minutes; opt-in.
 if(EI_TESTS)

@@ -1,9 +1,11 @@
 // Row-by-row operations of a transformer layer: norms, rotation, activation, residual sums. Each call covers a range of
-// rows so that workers share a matrix. Plain loops the compiler vectorises; the reference backend has the obvious
-// twins.
+// rows so that workers share a matrix. Plain loops (cpu/rowwise_loops.h) that the compiler vectorises, once for each
+// instruction set worth it; the widest that this CPU has is taken. The reference backend has the obvious twins.
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string_view>
 
 #include "base/workers.h"
 #include "tensor/dtype.h"
@@ -36,5 +38,21 @@ void rotate_head(const RotateHead& params, float* head);
 
 // f32 -> KV element type.
 void convert_row(const float* from, void* to, DType type, int64_t count);
+
+// The functions above for one instruction set. All variants give the same bits.
+struct RowwiseVariant {
+  std::string_view name;
+  bool (*usable)();  // does this CPU have it?
+  void (*rms_norm)(Matrix x, const float* gain, float eps, Matrix y, Range rows);
+  void (*add_rms_norm)(Matrix x, Matrix sum, const float* gain, float eps, Matrix y, Range rows);
+  void (*silu_multiply)(Matrix gate, Matrix up, Matrix out, Range rows);
+  void (*gelu_multiply)(Matrix gate, Matrix up, Matrix out, Range rows);
+  void (*add_bias)(const float* bias, Matrix y, Range rows);
+  void (*softcap)(Matrix x, float cap, Range rows);
+  void (*rotate_head)(const RotateHead& params, float* head);
+  void (*convert_row)(const float* from, void* to, DType type, int64_t count);
+};
+// Those of this architecture, the widest first; the last one runs anywhere.
+std::span<const RowwiseVariant* const> rowwise_variants();
 
 }  // namespace ei::kernels

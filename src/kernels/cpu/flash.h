@@ -33,6 +33,7 @@ struct RowBlock {
   int32_t first = 0;    // no row sees a key before `first`
   int32_t last = 0;     // or one from `last` on
   bool masked = false;  // false: every row sees all kKeys keys of the tile
+  int32_t rows = 0;     // rows that are wanted; those behind them may be left alone
 };
 
 // A prefill ISA is a struct of static members:

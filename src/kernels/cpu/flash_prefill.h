@@ -164,6 +164,7 @@ class Prefill {
     block.out = scratch_.out + row * dim_;
     block.max = scratch_.max + row;
     block.sum = scratch_.sum + row;
+    block.rows = count_of(index);
     return block;
   }
 

@@ -1,8 +1,10 @@
-// The prefill ISA on matrix tiles (contract in flash.h, method in lanes.h), bf16 only. A column is 16 query rows.
+// The prefill ISA on matrix tiles (contract in flash.h, method in lanes.h), bf16 only. A column is 16 query rows; two
+// of them, a pair, go through the tiles together, so that every tile of K or V that comes from the second-level cache
+// is multiplied twice.
 //
-// The matrix unit and the vector unit work at the same time: while the softmax of column c runs, the products S^T of
-// column c + 1 and O^T of column c - 1 are fed to the tiles a few at a time. At head_dim 128 the two take about equally
-// long, at 64 the softmax is the limit.
+// The matrix unit and the vector unit work at the same time: while the softmax of pair p runs, the products O^T of pair
+// p - 1 and then S^T of pair p + 1 are fed to the tiles a few at a time. The weights of a pair take the place of its
+// scores, which keeps both pairs in the first-level cache.
 #pragma once
 
 #include "kernels/cpu/lanes.h"
@@ -12,10 +14,11 @@ namespace ei::kernels {
 template <typename V, typename Tiles>
 struct LanesTiles {
   static_assert(V::kWidth == 16);
-  static constexpr int kColumns = 4;
+  static constexpr int kPairs = 4;
+  static constexpr int kColumns = 2 * kPairs;
   static constexpr int kRows = 16 * kColumns;
   static constexpr int kKeys = 128;
-  static constexpr int kHigh = 4;            // tiles of sums at once: 64 keys, or 64 elements of O
+  static constexpr int kStripe = 32;         // keys or elements of O that a step multiplies: two tiles
   static constexpr int kTileElements = 512;  // bf16 of one tile of K or V: 16 rows of 32
 
   using Element = uint16_t;
@@ -93,44 +96,50 @@ struct LanesTiles {
                                        int head_dim, void* memory) {
     auto& work = *static_cast<Work*>(memory);
     const int dim = padded_dim(head_dim);
-    const int first = block.first / 64 * 64;
-    const int last = static_cast<int>(round_up(block.last, 64));
-    const auto scores_of = [&](int column) {
+    const int first = block.first / kStripe * kStripe;
+    const int last = static_cast<int>(round_up(block.last, kStripe));
+    const int pairs = (block.rows + 31) / 32;
+    const auto scores_of = [&](int pair) {
       return Product{.a = keys + first * dim,
                      .a_tiles = dim / 32,
-                     .b = block.q + column * 16 * dim,
-                     .c = work.scores[column % 2] + first * 16,
+                     .b = block.q + pair * 32 * dim,
+                     .b_column = 16 * dim,
+                     .c = work.scores[pair % 2][0] + first * 16,
+                     .c_column = kKeys * 16,
                      .high = (last - first) / 16,
                      .depth = dim / 32,
                      .from_zero = true};
     };
-    const auto outputs_of = [&](int column) {
+    const auto outputs_of = [&](int pair) {
       return Product{.a = values + first / 32 * kTileElements,
                      .a_tiles = kKeys / 32,
-                     .b = work.weights[column % 2] + first * 16,
-                     .c = block.out + column * 16 * dim,
+                     .b = weights_of(work, pair, 0) + first * 16,
+                     .b_column = kKeys * 32,
+                     .c = block.out + pair * 32 * dim,
+                     .c_column = 16 * dim,
                      .high = dim / 16,
                      .depth = (last - first) / 32,
                      .from_zero = false};
     };
-    Product ahead = scores_of(0);
-    Product behind{};
-    ahead.finish();
-    for (int column = 0; column < kColumns; ++column) {
-      ahead = column + 1 < kColumns ? scores_of(column + 1) : Product{};
-      behind = column > 0 ? outputs_of(column - 1) : Product{};
-      // Both products' steps, spread evenly over the 16-key stretches of the softmax.
-      const int stretches = (last - first) / 16;
+    scores_of(0).finish();
+    for (int pair = 0; pair < pairs; ++pair) {
+      Product behind = pair > 0 ? outputs_of(pair - 1) : Product{};
+      Product ahead = pair + 1 < pairs ? scores_of(pair + 1) : Product{};
+      // Both products' steps, spread evenly over the 16-key stretches of the softmax. The scores of the next pair go
+      // where the weights of the last one lie: only when those have been used.
+      const int stretches = 2 * (last - first) / 16;
       const int share = (ahead.steps() + behind.steps() + stretches - 1) / stretches;
-      softmax_column(block, column, first, last, dim, work, [&] {
-        for (int i = 0; i < share; ++i) {
-          if (!ahead.step()) behind.step();
-        }
-      });
-      ahead.finish();
+      for (int column = 2 * pair; column < 2 * pair + 2; ++column) {
+        softmax_column(block, column, first, last, dim, work, [&] {
+          for (int i = 0; i < share; ++i) {
+            if (!behind.step()) ahead.step();
+          }
+        });
+      }
       behind.finish();
+      ahead.finish();
     }
-    outputs_of(kColumns - 1).finish();
+    outputs_of(pairs - 1).finish();
   }
 
   static void finish(const RowBlock<LanesTiles>& block, int count, int head_dim, float* const* rows) {
@@ -143,77 +152,69 @@ struct LanesTiles {
 
  private:
   struct alignas(64) Work {
-    float scores[2][kKeys * 16];     // [column parity][key][row]
-    Element weights[2][kKeys * 16];  // [column parity][key / 2][row][2]: tiles of B
+    float scores[2][2][kKeys * 16];  // [pair parity][column of the pair][key][row]; then the weights, half as wide
   };
+  // [key / 2][row][2]: tiles of B
+  static Element* weights_of(Work& work, int pair, int column) {
+    return reinterpret_cast<Element*>(work.scores[pair % 2][column]);
+  }
 
-  // C[16 * high][16] (+)= A B in steps of up to kHigh tiles of C times one tile of B: five tile loads for four
-  // products.
+  // C (+)= A B for the two columns of a pair, in steps of two tiles of A by one tile of each column's B: four loads for
+  // four products.
   struct Product {
     const Element* a = nullptr;  // tile (row, i) at a + (row * a_tiles + i) * kTileElements
     int a_tiles = 0;
     const Element* b = nullptr;  // tile i at b + i * kTileElements
-    float* c = nullptr;
+    int b_column = 0;            // elements from one column's B to the other's
+    float* c = nullptr;          // tile (row) at c + row * 256
+    int c_column = 0;
     int high = 0;   // tiles of C, even
     int depth = 0;  // tiles of B
     bool from_zero = true;
     int row = 0;
     int inner = 0;
 
-    int steps() const { return (high + kHigh - 1) / kHigh * depth; }
+    int steps() const { return high / 2 * depth; }
     void finish() {
       while (step()) {
       }
     }
     bool step() {
       if (row >= high || depth == 0) return false;
-      if (high - row >= kHigh) {
-        multiply<kHigh>();
-      } else {
-        multiply<2>();
-      }
-      if (++inner == depth) {
-        inner = 0;
-        row += kHigh;
-      }
+      float* sums = c + row * 256;
+      if (inner == 0) start(sums);
+      const Element* left = a + (row * a_tiles + inner) * kTileElements;
+      const Element* right = b + inner * kTileElements;
+      Tiles::template load<4>(left);
+      Tiles::template load<6>(right);
+      Tiles::template dot<0, 4, 6>();
+      Tiles::template load<7>(right + b_column);
+      Tiles::template dot<1, 4, 7>();
+      Tiles::template load<5>(left + a_tiles * kTileElements);
+      Tiles::template dot<2, 5, 6>();
+      Tiles::template dot<3, 5, 7>();
+      if (++inner < depth) return true;
+      Tiles::template store<0>(sums);
+      Tiles::template store<1>(sums + c_column);
+      Tiles::template store<2>(sums + 256);
+      Tiles::template store<3>(sums + c_column + 256);
+      inner = 0;
+      row += 2;
       return true;
     }
 
    private:
-    template <int tiles>
-    void multiply() {
-      float* sums = c + row * 256;
-      if (inner == 0) {
-        start<0>(sums);
-        start<1>(sums);
-        if constexpr (tiles == kHigh) start<2>(sums);
-        if constexpr (tiles == kHigh) start<3>(sums);
-      }
-      const Element* left = a + (row * a_tiles + inner) * kTileElements;
-      const int next = a_tiles * kTileElements;
-      Tiles::template load<4>(b + inner * kTileElements);
-      Tiles::template load<5>(left);
-      Tiles::template dot<0, 5, 4>();
-      Tiles::template load<6>(left + next);
-      Tiles::template dot<1, 6, 4>();
-      if constexpr (tiles == kHigh) {
-        Tiles::template load<7>(left + 2 * next);
-        Tiles::template dot<2, 7, 4>();
-        Tiles::template load<5>(left + 3 * next);
-        Tiles::template dot<3, 5, 4>();
-      }
-      if (inner + 1 < depth) return;
-      Tiles::template store<0>(sums);
-      Tiles::template store<1>(sums + 256);
-      if constexpr (tiles == kHigh) Tiles::template store<2>(sums + 512);
-      if constexpr (tiles == kHigh) Tiles::template store<3>(sums + 768);
-    }
-    template <int tile>
     void start(const float* sums) {
       if (from_zero) {
-        Tiles::template zero<tile>();
+        Tiles::template zero<0>();
+        Tiles::template zero<1>();
+        Tiles::template zero<2>();
+        Tiles::template zero<3>();
       } else {
-        Tiles::template load<tile>(sums + tile * 256);
+        Tiles::template load<0>(sums);
+        Tiles::template load<1>(sums + c_column);
+        Tiles::template load<2>(sums + 256);
+        Tiles::template load<3>(sums + c_column + 256);
       }
     }
   };
@@ -226,8 +227,8 @@ struct LanesTiles {
     own.sum += column * 16;
     own.begin += column * 16;
     own.end += column * 16;
-    const float* scores = work.scores[column % 2];
-    Element* weights = work.weights[column % 2];
+    const float* scores = work.scores[column / 2 % 2][column % 2];
+    Element* weights = weights_of(work, column / 2, column % 2);
     V correction[1];
     const bool moved = softmax_lanes<V, 1, 4>(
         own, first, last, correction, [&](int key, int) { return scores + key * 16; },

@@ -1,7 +1,6 @@
 // Where the steps of a peak score (row_peaks.h) keep their tiles and results.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -49,29 +48,8 @@ struct PeakLayout {
   float* peaks;         // [workers, visible, kTileRows]
   size_t bytes;
 
-  PeakLayout(const PeakScoreParams& p, void* scratch, int workers) : params(p) {
-    const int64_t heads = p.rows.kv_heads;
-    const int64_t begin = int64_t{p.rows.first_segment + p.segment} * p.rows.grid.segment - p.first_position;
-    tokens = {std::max<int64_t>(begin, 0), std::min(begin + p.rows.grid.segment, p.tokens)};
-    dim = p.kv.head_dim;
-    group = p.num_heads / heads;
-    visible = p.rows.visible(p.segment);
-    supers = p.keys.super_blocks > 0 ? visible / p.keys.super_blocks : 0;
-    most_rows = (tokens.end - tokens.begin) * p.most_voices;
-    tiles = (most_rows + kTileRows - 1) / kTileRows;
-    Carver carver(scratch);
-    all = take_tiles(carver, heads * tiles);
-    chosen = take_tiles(carver, heads * tiles);
-    probe = take_tiles(carver, heads);
-    wanting = carver.take<float>(heads * tiles * kTileRows);
-    rows = carver.take<int64_t>(heads);
-    promise = carver.take<float>(heads * tiles * supers);
-    candidates = carver.take<int64_t>(heads);
-    blocks = carver.take<int32_t>(heads * visible);
-    partial = carver.take<float>(heads * tiles * visible);
-    peaks = carver.take<float>(workers * visible * kTileRows);
-    bytes = carver.used();
-  }
+  // Not inline: files for different instructions include this, and only one copy of a function is linked.
+  PeakLayout(const PeakScoreParams& p, void* scratch, int workers);
 
   int64_t num_rows() const { return tokens.end - tokens.begin; }
   // A row is a voice of a token; the voices of a token stand side by side.
@@ -87,13 +65,6 @@ struct PeakLayout {
     const int64_t row = index * kTileRows;
     return {tiles_of_all.q + row * dim, tiles_of_all.scale + row, tiles_of_all.max + row, tiles_of_all.sum + row,
             tiles_of_all.token + row};
-  }
-
- private:
-  PeakTiles take_tiles(Carver& carver, int64_t count) const {
-    return {carver.take<int8_t>(count * kTileRows * dim), carver.take<float>(count * kTileRows),
-            carver.take<float>(count * kTileRows), carver.take<float>(count * kTileRows),
-            carver.take<int64_t>(count * kTileRows)};
   }
 };
 

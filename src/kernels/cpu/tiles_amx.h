@@ -51,14 +51,14 @@ struct TilesAmx {
   static void zero() {
     asm volatile("tilezero %%tmm%c0" ::"i"(tile));
   }
-  // Rows lie `stride` bytes apart; stored ones 64.
+  // Rows lie `stride` bytes apart.
   template <int tile>
   static void load(const void* from, ptrdiff_t stride = 64) {
     asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(stride), "i"(tile) : "memory");
   }
   template <int tile>
-  static void store(void* to) {
-    asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(to), "r"(ptrdiff_t{64}), "i"(tile) : "memory");
+  static void store(void* to, ptrdiff_t stride = 64) {
+    asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(to), "r"(stride), "i"(tile) : "memory");
   }
   // c[16][16] f32 += a[16][32] bf16 * b, where lane (i, j) of b holds elements 2i and 2i + 1 of column j
   template <int c, int a, int b>

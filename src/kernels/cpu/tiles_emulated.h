@@ -32,9 +32,9 @@ struct TilesEmulated {
                   state().shapes.row_bytes[tile]);
   }
   template <int tile>
-  static void store(void* to) {
+  static void store(void* to, ptrdiff_t stride = 64) {
     for (int row = 0; row < state().shapes.rows[tile]; ++row)
-      std::memcpy(static_cast<std::byte*>(to) + row * 64, state().tile[tile] + row * 64,
+      std::memcpy(static_cast<std::byte*>(to) + row * stride, state().tile[tile] + row * 64,
                   state().shapes.row_bytes[tile]);
   }
   template <int c, int a, int b>

@@ -1,12 +1,14 @@
-// The ISA variants compiled for this architecture, of attention and of dense products. Each lives in its own file with
-// its own compiler flags (isa.cmake); to add one, declare it here and list it in attention.cpp or gemm.cpp.
+// The ISA variants compiled for this architecture, of attention, dense products and row-wise loops. Each lives in its own file with
+// its own compiler flags (isa.cmake); to add one, declare it here and list it in attention.cpp, gemm.cpp or rowwise.cpp.
 #pragma once
 
 #include "kernels/attention.h"
 #include "kernels/gemm.h"
+#include "kernels/rowwise.h"
 
 namespace ei::kernels {
 
+const RowwiseVariant& plain_rowwise();
 #if defined(__aarch64__)
 const AttentionVariant& neonbf16_attention();
 const AttentionVariant& neon_attention();
@@ -16,6 +18,9 @@ const AttentionVariant& amx_attention();
 const AttentionVariant& avx512bf16_attention();
 const AttentionVariant& avx512_attention();
 const AttentionVariant& avx2_attention();
+const GemmKernel& amx_gemm();
+const RowwiseVariant& avx512_rowwise();
+const RowwiseVariant& avx2_rowwise();
 #endif
 
 }  // namespace ei::kernels
