@@ -65,6 +65,7 @@ int run_main(int count, char** arguments) {
     return exit_code(settings.error().kind);
   }
   if (settings->help) return print_text(command_help(*entry));
+  if (settings->version) return print_text(version_text() + "\n");
   if (settings->list_devices) return print_text(device_list());
   return run_command(*entry, *settings, interrupts);
 }

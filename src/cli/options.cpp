@@ -36,7 +36,7 @@ constexpr std::array<CommandEntry, 9> kCommands = {{
     {kDemo, "demo", "find a fact hidden in a long text with full and with sparse attention, side by side"},
 }};
 
-constexpr std::array<Exclusion, 7> kExclusions = {{
+constexpr std::array<Exclusion, 8> kExclusions = {{
     {"prompt", "file"},
     {"grammar", "json-schema"},
     {"chat-template", "chat-template-file"},
@@ -44,6 +44,7 @@ constexpr std::array<Exclusion, 7> kExclusions = {{
     {"raw", "chat-template-file"},
     {"raw", "system-prompt"},
     {"ids", "json"},
+    {"output", "json", kBench},
 }};
 
 std::vector<std::string> task_names() { return {eval::task_kinds().begin(), eval::task_kinds().end()}; }
@@ -121,6 +122,17 @@ std::vector<Option> generation_options() {
   };
 }
 
+// bench --json: one of the formats of --output.
+Binding json_output() {
+  return {.set = [](Settings& settings, const std::string& value) -> Status {
+            EI_ASSIGN_OR_RETURN(const bool on, parse_switch(value));
+            if (on) settings.output = "json";
+            return {};
+          },
+          .show = [](const Settings&) { return std::string(); },
+          .is_switch = true};
+}
+
 std::vector<Option> bench_options() {
   return {
       {"-p --n-prompt", "LIST", "prompt tokens; 0: no such test", kBench,
@@ -132,6 +144,7 @@ std::vector<Option> bench_options() {
       {"-r --repetitions", "N", "times each test runs", kBench, whole(&Settings::repetitions, 1, 100000)},
       {"-o --output", "FORMAT", "md, csv, json or jsonl", kBench,
        choice(&Settings::output, {"md", "csv", "json", "jsonl"})},
+      {"--json", "", "the same as --output json", kBench, json_output()},
       {"--no-warmup", "", "no untimed run in front", kBench, toggle(&Settings::no_warmup)},
       {"--peak", "", "measure the machine's peak and the share of it that was reached", kBench,
        toggle(&Settings::peak)},
@@ -183,6 +196,7 @@ std::vector<Option> other_options() {
        text(&Settings::log_file)},
       {"--config", "FILE", "read options from a file: 'name = value' lines, or one JSON object", kWithModel,
        text(&Settings::config)},
+      {"--version", "", "print the version and leave", kWithModel, toggle(&Settings::version)},
       {"-h --help", "", "this text", kWithModel, toggle(&Settings::help)},
   };
 }

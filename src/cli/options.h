@@ -51,6 +51,7 @@ Settings default_settings(Command command);
 struct Exclusion {
   std::string_view first;
   std::string_view second;
+  unsigned commands = ~0u;  // where both names mean something else, only here
 };
 std::span<const Exclusion> exclusions();
 

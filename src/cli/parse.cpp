@@ -147,8 +147,9 @@ bool is_off(const Given& given) {
   return on.ok() && !*on;
 }
 
-Status exclude(std::vector<Given>& all) {
+Status exclude(const CommandEntry& entry, std::vector<Given>& all) {
   for (const Exclusion& pair : exclusions()) {
+    if ((pair.commands & entry.command) == 0) continue;
     const auto find = [&](std::string_view name) {
       return std::find_if(all.begin(), all.end(),
                           [&](const Given& given) { return given.option->name() == name && !is_off(given); });
@@ -184,9 +185,9 @@ Result<Settings> parse_settings(const CommandEntry& entry, std::span<const std::
   EI_ASSIGN_OR_RETURN(const std::vector<Given> flags, read_flags(entry, arguments));
   Settings settings = default_settings(entry.command);
   for (const Given& flag : flags) {
-    if (flag.option->name() != "help") continue;
+    if (flag.option->name() != "help" && flag.option->name() != "version") continue;
     EI_RETURN_IF_ERROR(apply(flag, settings));
-    if (settings.help) return settings;  // help is given whatever else is wrong
+    if (settings.help || settings.version) return settings;  // these are given whatever else is wrong
   }
   std::vector<Given> upper;
   read_environment(entry, environment, upper);
@@ -197,7 +198,7 @@ Result<Settings> parse_settings(const CommandEntry& entry, std::span<const std::
   std::vector<Given> all;
   if (const std::string* path = value_of(upper, "config")) EI_RETURN_IF_ERROR(read_config(entry, *path, all));
   for (Given& given : upper) add(all, std::move(given));
-  EI_RETURN_IF_ERROR(exclude(all));
+  EI_RETURN_IF_ERROR(exclude(entry, all));
   for (const Given& given : all) EI_RETURN_IF_ERROR(apply(given, settings));
   EI_RETURN_IF_ERROR(check_methods(entry, settings));
   return settings;

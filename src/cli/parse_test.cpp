@@ -159,6 +159,28 @@ TEST(Parse, EveryExclusionIsRefusedByACommandThatTakesBoth) {
   }
 }
 
+TEST(Parse, JsonIsAFormatOfABenchmarkAndAReportElsewhere) {
+  EXPECT_EQ(parse("bench", {"--json"})->output, "json");
+  EXPECT_EQ(parse("bench", {"--json=off"})->output, "md");
+  EXPECT_EQ(parse("bench", {"-o", "csv"}, {{"EI_ARG_JSON", "1"}})->output, "csv");
+  EXPECT_EQ(parse("bench", {"--json"}, {{"EI_ARG_OUTPUT", "csv"}})->output, "json");
+  EXPECT_EQ(error_of("bench", {"--json", "-o", "jsonl"}), "--output and --json exclude each other");
+  // The page of inspect is a file, and its --json goes to stdout.
+  EXPECT_TRUE(parse("inspect", {"--json", "-o", "page.html"})->json);
+}
+
+TEST(Parse, HelpAndVersionAreGivenWhateverElseIsWrong) {
+  for (const CommandEntry& entry : commands()) {
+    const std::string name(entry.name);
+    for (const char* flag : {"--version", "--help"}) {
+      const Result<Settings> settings = parse(name.c_str(), {"--color", "blue", flag});
+      ASSERT_TRUE(settings.ok()) << name << " " << flag;
+      EXPECT_EQ(settings->version, std::string(flag) == "--version") << name;
+      EXPECT_NE(settings->help, settings->version) << name;
+    }
+  }
+}
+
 TEST(Parse, AFlagReplacesItsRivalFromTheEnvironment) {
   const Result<Settings> settings = parse("run", {"-f", "b"}, {{"EI_ARG_PROMPT", "a"}});
   ASSERT_TRUE(settings.ok()) << settings.error().message;

@@ -52,6 +52,7 @@ struct Settings {
   std::string log_file;
   std::string config;
   bool help = false;
+  bool version = false;
   bool list_devices = false;
 
   // tokenize

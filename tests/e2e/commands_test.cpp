@@ -175,6 +175,7 @@ TEST(Help, IsThereForEveryCommand) {
       EXPECT_NE(outcome.out.find(std::string("usage: entropyinfer ") + command), std::string::npos);
       EXPECT_EQ(outcome.err, "");
     }
+    EXPECT_EQ(run({command, "--version"}).out, run({"--version"}).out) << command;
   }
 }
 
@@ -262,6 +263,7 @@ TEST(Bench, RowsCarryLlamaBenchNames) {
   EXPECT_EQ(rows[0]["samples_ns"].size(), 2u);
   const Outcome lines = run({"bench", "-p", "8", "-n", "0", "-r", "1", "-o", "jsonl"});
   EXPECT_EQ(parse(lines.out)["n_prompt"], 8);
+  EXPECT_EQ(parse(run({"bench", "-p", "8", "-n", "0", "-r", "1", "--json"}).out).at(0)["n_prompt"], 8);
   EXPECT_NE(run({"bench", "-p", "8", "-n", "0", "-r", "1"}).out.find("pp8"), std::string::npos);
   EXPECT_TRUE(run({"bench", "-p", "8", "-n", "0", "-r", "1", "-o", "csv"}).out.starts_with("build_commit,"));
 }
