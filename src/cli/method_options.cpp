@@ -19,7 +19,7 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 using Apply = std::function<Status(PrefillOptions&, const std::string&)>;
 
 // Who reads an option.
-enum class Reader : uint8_t { kAnySparse, kEntropyRule, kHabitSelection, kHabitBudget };
+enum class Reader : uint8_t { kPolicy, kAnySparse, kEntropyRule, kHabitSelection, kHabitBudget };
 
 struct PrefillFlag {
   std::string_view name;  // with its dashes
@@ -79,6 +79,15 @@ Apply one_of(Enum PrefillOptions::*field, const char* (*name_of)(Enum), std::ini
   return one_of(field, std::move(names));
 }
 
+Status choose_policy(PrefillOptions& options, const std::string& value) {
+  if (value != "full" && value != "sparse")
+    return make_error(ErrorKind::kUsage, "'%s' is neither full nor sparse", value.c_str());
+  using policy::PrefillRule;
+  if (value == "full") options.rule = PrefillRule::kDense;
+  if (value == "sparse" && options.rule == PrefillRule::kDense) options.rule = PrefillRule::kEntropy;
+  return {};
+}
+
 const std::vector<PrefillFlag>& prefill_table() {
   using policy::Asking;
   using policy::BlockRank;
@@ -88,6 +97,8 @@ const std::vector<PrefillFlag>& prefill_table() {
   using policy::SparseMode;
   using Options = PrefillOptions;
   static const std::vector<PrefillFlag> table = {
+      {"--prefill-policy", "NAME", "prompt: full (every token reads all before it) or sparse (chosen blocks)",
+       Reader::kPolicy, choose_policy},
       {"--segment", "N", "sparse prefill: query tokens that share one choice of blocks", Reader::kAnySparse,
        tokens(&Options::segment, 1)},
       {"--block", "N", "sparse prefill: key tokens chosen together; divides the segment", Reader::kAnySparse,
@@ -160,9 +171,27 @@ const std::string* given_value(const Settings& settings, const PrefillFlag& flag
   return found == settings.method_options.end() ? nullptr : &found->second;
 }
 
-bool reads_sparsely(std::string_view method) {
-  const policy::Method* known = policy::find_method(method);
-  return known != nullptr && known->prefill.rule != policy::PrefillRule::kDense;
+const PrefillFlag& policy_flag() { return prefill_table().front(); }
+
+// The preset of the method, full or sparse as --prefill-policy says.
+Result<PrefillOptions> chosen_policy(const Settings& settings) {
+  const policy::Method* method = policy::find_method(settings.method);
+  if (method == nullptr) return make_error(ErrorKind::kUsage, "unknown method '%s'", settings.method.c_str());
+  PrefillOptions options = method->prefill;
+  if (const std::string* value = given_value(settings, policy_flag()))
+    EI_RETURN_IF_ERROR(choose_policy(options, *value));
+  return options;
+}
+
+bool reads_sparsely(const Settings& settings) {
+  const Result<PrefillOptions> options = chosen_policy(settings);
+  return options.ok() && options->rule != policy::PrefillRule::kDense;
+}
+
+// What makes a prompt be read in full: the policy where it was given, else the methods.
+std::string cause_of_full(const Settings& settings, const std::string& methods) {
+  const std::string* value = given_value(settings, policy_flag());
+  return value != nullptr && *value == "full" ? "--prefill-policy full" : "--method " + methods;
 }
 
 Error no_meaning(std::string_view flag, const std::string& with) {
@@ -191,13 +220,11 @@ std::vector<Option> prefill_flags() {
 }
 
 Result<PrefillOptions> prefill_options(const Settings& settings) {
-  const policy::Method* method = policy::find_method(settings.method);
-  if (method == nullptr) return make_error(ErrorKind::kUsage, "unknown method '%s'", settings.method.c_str());
-  PrefillOptions options = method->prefill;
+  EI_ASSIGN_OR_RETURN(PrefillOptions options, chosen_policy(settings));
   for (const PrefillFlag& flag : prefill_table()) {
     const std::string* value = given_value(settings, flag);
-    if (value == nullptr) continue;
-    if (!reads_sparsely(settings.method)) return no_meaning(flag.name, "--method " + settings.method);
+    if (value == nullptr || flag.reader == Reader::kPolicy) continue;
+    if (!reads_sparsely(settings)) return no_meaning(flag.name, cause_of_full(settings, settings.method));
     EI_RETURN_IF_ERROR(flag.apply(options, *value));
   }
   for (const PrefillFlag& flag : prefill_table()) {
@@ -217,8 +244,9 @@ Settings settings_for_method(const Settings& settings, std::string_view method) 
   Settings own = settings;
   own.method = method;
   for (const std::string& idle : idle_kv_flags(own)) own.method_options.erase(idle);
-  if (reads_sparsely(method)) return own;
-  for (const PrefillFlag& flag : prefill_table()) own.method_options.erase(std::string(flag.name.substr(2)));
+  if (reads_sparsely(own)) return own;
+  for (const PrefillFlag& flag : prefill_table())
+    if (flag.reader != Reader::kPolicy) own.method_options.erase(std::string(flag.name.substr(2)));
   return own;
 }
 
@@ -235,7 +263,7 @@ Status check_method_options(const Settings& settings, const std::vector<std::str
   if (unused.empty()) return {};
   std::string names;
   for (const std::string& method : methods) names += (names.empty() ? "" : ",") + method;
-  return no_meaning("--" + unused.begin()->first, "--method " + names);
+  return no_meaning("--" + unused.begin()->first, cause_of_full(settings, names));
 }
 
 std::string method_options_text(const Settings& settings) {

@@ -102,6 +102,22 @@ TEST(MethodOptions, WithoutMeaningAreRefused) {
   EXPECT_EQ(error_of("bench", {"--method", "full", "--block", "16"}), "--block has no meaning with --method full");
 }
 
+TEST(MethodOptions, APolicyReplacesTheMethodsOwn) {
+  using policy::PrefillRule;
+  EXPECT_EQ(prefill({"--prefill-policy", "sparse"}).rule, PrefillRule::kEntropy);
+  EXPECT_EQ(prefill({"--prefill-policy", "sparse", "--base-budget", "512"}).base_budget, 512);
+  EXPECT_EQ(prefill({"--prefill-policy", "sparse", "--budget-rule", "fixed"}).rule, PrefillRule::kFixed);
+  EXPECT_EQ(prefill({"--method", "critiprefill", "--prefill-policy", "sparse"}).rule, PrefillRule::kFixed);
+  EXPECT_EQ(prefill({"--method", "entropyinfer", "--prefill-policy", "full"}).rule, PrefillRule::kDense);
+  EXPECT_EQ(error_of("run", {"--method", "entropyinfer", "--prefill-policy", "full", "--block", "16"}),
+            "--block has no meaning with --prefill-policy full");
+  EXPECT_EQ(error_of("run", {"--prefill-policy", "most"}), "--prefill-policy: 'most' is neither full nor sparse");
+  const Result<Settings> both = parse("bench", {"--method", "full,entropyinfer", "--prefill-policy", "full"});
+  ASSERT_TRUE(both.ok()) << both.error().message;
+  EXPECT_EQ(prefill_options(settings_for_method(*both, "entropyinfer"))->rule, PrefillRule::kDense);
+  EXPECT_EQ(method_options_text(settings_for_method(*both, "full")), "prefill-policy=full");
+}
+
 TEST(MethodOptions, ThatDoNotGoTogetherAreNamed) {
   const auto sparse_error = [](Words words) {
     words.insert(words.begin(), {"--method", "entropyinfer"});

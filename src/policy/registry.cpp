@@ -3,6 +3,14 @@
 namespace ei::policy {
 namespace {
 
+// As published for LongBench: max pooling over 7 slots, once, when the prompt has been read.
+constexpr KvOptions kSnapKv = {.rule = KvRule::kLatent, .gap = -1, .repeat = 0, .pooling = Pooling::kMax, .kernel = 7};
+constexpr KvOptions kAdaKv = [] {
+  KvOptions options = kSnapKv;
+  options.share = KvShare::kAdaptive;
+  return options;
+}();
+
 constexpr Method kMethods[] = {
     {.name = "full", .summary = "dense attention, the whole cache kept", .prefill = {}, .kv = {}},
     {.name = "entropyinfer",
@@ -18,6 +26,18 @@ constexpr Method kMethods[] = {
      .summary = "EntropyInfer as its authors released it: one budget per layer, blocks by probability, one compression",
      .prefill = {.rule = PrefillRule::kEntropy, .mode = SparseMode::kReleased, .rigid_test = RigidTest::kWholeTrace},
      .kv = {.rule = KvRule::kLatent, .repeat = 0}},
+    {.name = "critiprefill",
+     .summary = "CritiPrefill: sparse prefill with one fixed budget; the whole cache kept",
+     .prefill = {.rule = PrefillRule::kFixed, .block = 32, .layer_fusion = true},
+     .kv = {}},
+    {.name = "snapkv",
+     .summary = "SnapKV: dense prefill, then one compression by what the end of the prompt attends to",
+     .prefill = {},
+     .kv = kSnapKv},
+    {.name = "adakv",
+     .summary = "AdaKV: as snapkv, the slots of a layer shared out among its kv_heads by score",
+     .prefill = {},
+     .kv = kAdaKv},
 };
 
 }  // namespace
