@@ -9,7 +9,7 @@
 #include "cli/setup.h"
 #include "report/inspection.h"
 #include "report/page.h"
-#include "report/page_file.h"
+#include "report/report_file.h"
 
 namespace ei::cli {
 
@@ -35,8 +35,8 @@ Result<int> command_inspect(const CommandContext& context) {
   const Console& console = context.console;
   EI_ASSIGN_OR_RETURN(const std::string prompt, read_prompt(settings));
   EI_RETURN_IF_ERROR(check_text(settings.system_prompt, "the system prompt"));
-  report::PageFile file(settings.report);
-  EI_RETURN_IF_ERROR(file.open());
+  report::ReportFile file(settings.report);
+  EI_RETURN_IF_ERROR(file.check());
   EI_ASSIGN_OR_RETURN(const policy::KvOptions kv, kv_options(settings));
   EI_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(settings, console));
   EI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
@@ -56,7 +56,10 @@ Result<int> command_inspect(const CommandContext& context) {
                                                     .prompt_tokens = prompt_count,
                                                     .kv = kv,
                                                     .run = report_json(made.report)});
-  EI_ASSIGN_OR_RETURN(const int64_t bytes, file.finish(report::make_page(data)));
+  context.interrupts.enter(Interrupts::Phase::kAnswer);  // a Ctrl-C does not cut the file off
+  EI_RETURN_IF_ERROR(file.put(report::make_page(data)));
+  EI_ASSIGN_OR_RETURN(const int64_t bytes, file.commit());
+  context.interrupts.enter(Interrupts::Phase::kOutside);
   if (settings.json && !context.console.print_line(to_json(settings, made.report)))
     return exit_code(ErrorKind::kRuntime);
   print_timings(console, made.report);

@@ -8,8 +8,10 @@
 #include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/input.h"
+#include "cli/kv_options.h"
 #include "cli/progress.h"
 #include "cli/setup.h"
+#include "report/plan_lines.h"
 
 namespace ei::cli {
 
@@ -43,6 +45,20 @@ Status write_logits(const CommandContext& context, Session& session, std::span<c
   return session.truncate(static_cast<int64_t>(prompt.size()) - 1);
 }
 
+Status write_plan(const CommandContext& context, const Session& session, int64_t prompt_tokens) {
+  const Settings& settings = context.settings;
+  EI_ASSIGN_OR_RETURN(const policy::KvOptions kv, kv_options(settings));
+  report::ReportFile file(settings.dump_plan);
+  context.interrupts.enter(Interrupts::Phase::kAnswer);  // a Ctrl-C does not cut the file off
+  EI_RETURN_IF_ERROR(report::put_plan(
+      {.session = session, .method = settings.method, .prompt_tokens = prompt_tokens, .kv = kv}, file));
+  EI_ASSIGN_OR_RETURN(const int64_t bytes, file.commit());
+  context.interrupts.enter(Interrupts::Phase::kOutside);
+  context.console.note(
+      str_format("wrote %s (%s)", settings.dump_plan.c_str(), format_bytes(static_cast<double>(bytes)).c_str()));
+  return {};
+}
+
 void show_prompt(const CommandContext& context, const std::string& prompt) {
   const bool shown = context.console.stderr_is_terminal() && !context.settings.no_display_prompt;
   if (!shown || context.settings.json) return;
@@ -57,12 +73,15 @@ Result<int> command_run(const CommandContext& context) {
   const Settings& settings = context.settings;
   EI_ASSIGN_OR_RETURN(const std::string prompt, read_prompt(settings));
   EI_RETURN_IF_ERROR(check_text(settings.system_prompt, "the system prompt"));
+  const bool dumps_plan = !settings.dump_plan.empty();
+  if (dumps_plan) EI_RETURN_IF_ERROR(report::ReportFile(settings.dump_plan).check());
   EI_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(settings, context.console));
   EI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                       new_session(*engine, settings, context.interrupts.stop_now()));
   EI_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens, prompt_tokens(settings, engine->tokenizer(), prompt));
   if (tokens.empty()) return Error{ErrorKind::kUsage, "the prompt is empty: give -p TEXT or -f FILE"};
   show_prompt(context, prompt);
+  if (dumps_plan && session->planner() != nullptr) session->planner()->keep_blocks(true);
 
   AnswerRequest request{
       .prompt = tokens, .stream = !settings.json, .options = generate_options(settings, context.interrupts)};
@@ -78,6 +97,7 @@ Result<int> command_run(const CommandContext& context) {
   context.console.print_line(settings.json ? report_json(made.report) : "");
   if (context.console.stdout_closed()) return exit_code(ErrorKind::kRuntime);
   print_timings(context.console, made.report);
+  if (dumps_plan) EI_RETURN_IF_ERROR(write_plan(context, *session, static_cast<int64_t>(tokens.size())));
   if (made.report.failure) return *made.report.failure;
   return context.interrupts.interrupted() ? exit_code(ErrorKind::kInterrupted) : 0;
 }

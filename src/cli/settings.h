@@ -46,6 +46,7 @@ struct Settings {
   // Output.
   bool json = false;
   std::string logits_out;
+  std::string dump_plan;
   bool no_display_prompt = false;
   std::string color = "auto";
   bool verbose = false;

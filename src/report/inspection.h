@@ -4,12 +4,9 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "engine/session.h"
 #include "policy/kv_recipe.h"
-#include "policy/prefill_options.h"
-#include "sparse/planner.h"
 
 namespace ei::report {
 
@@ -22,8 +19,5 @@ struct InspectionInput {
 };
 // One JSON object; page/data.js reads it.
 std::string inspection_json(const InspectionInput& input);
-
-// Was the kv_head still rigid in the segment? [segments, kv_heads]. The trace itself knows it for the ends of chunks.
-std::vector<uint8_t> rigid_by_segment(const policy::PrefillOptions& options, const sparse::LayerTrace& trace);
 
 }  // namespace ei::report

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/result.h"
-#include "report/page_file.h"
+#include "report/report_file.h"
 
 namespace ei::report {
 namespace {
@@ -41,23 +41,27 @@ TEST(Page, NeedsNothingFromOutside) {
   EXPECT_EQ(source.rfind("{{"), source.find("{{data}}"));
 }
 
-TEST(PageFile, LeavesNothingBehindUnlessFinished) {
-  const std::string folder = testing::TempDir() + str_format("page_file_%d", static_cast<int>(getpid()));
+TEST(ReportFile, IsThereOnlyWhenItIsWhole) {
+  const std::string folder = testing::TempDir() + str_format("report_file_%d", static_cast<int>(getpid()));
   std::filesystem::create_directories(folder);
   const std::string path = folder + "/page.html";
   {
-    PageFile file(path);
-    ASSERT_TRUE(file.open().ok());
+    ReportFile file(path);
+    ASSERT_TRUE(file.check().ok());
+    EXPECT_TRUE(std::filesystem::is_empty(folder)) << "a kill behind the check must leave nothing";
+    ASSERT_TRUE(file.put("hel").ok());
+    EXPECT_FALSE(std::filesystem::exists(path));
   }
   EXPECT_TRUE(std::filesystem::is_empty(folder));
-  PageFile file(path);
-  ASSERT_TRUE(file.open().ok());
-  const Result<int64_t> bytes = file.finish("hello");
+  ReportFile file(path);
+  ASSERT_TRUE(file.put("hel").ok() && file.put("lo").ok());
+  const Result<int64_t> bytes = file.commit();
   ASSERT_TRUE(bytes.ok());
   EXPECT_EQ(*bytes, 5);
   EXPECT_EQ(std::filesystem::file_size(path), 5u);
   std::filesystem::remove_all(folder);
-  EXPECT_FALSE(PageFile(path).open().ok()) << "the folder is gone";
+  EXPECT_FALSE(ReportFile(path).check().ok()) << "the folder is gone";
+  EXPECT_FALSE(ReportFile(path).put("x").ok());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "report/inspection.h"
+#include "report/layer_plan.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,17 @@
+// The options of a method as JSON, under the names of their flags; and numbers short enough to be many.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "policy/kv_recipe.h"
+#include "policy/prefill_options.h"
+
+namespace ei::report {
+
+nlohmann::ordered_json prefill_json(const policy::PrefillOptions& options);
+nlohmann::ordered_json kv_json(const policy::KvOptions& options);
+
+// Four digits: more than a curve can show, and short to write. Null for what is no number.
+nlohmann::ordered_json rounded(double value);
+
+}  // namespace ei::report

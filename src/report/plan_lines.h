@@ -1,0 +1,23 @@
+// What a sparse prefill decided, as JSON lines: one about the run, then one per layer and segment.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+#include "engine/session.h"
+#include "policy/kv_recipe.h"
+#include "report/report_file.h"
+
+namespace ei::report {
+
+struct PlanInput {
+  const Session& session;  // its planner must have kept the blocks
+  std::string method;
+  int64_t prompt_tokens = 0;
+  policy::KvOptions kv;
+};
+// Line by line: the plan of a long text is many megabytes.
+Status put_plan(const PlanInput& input, ReportFile& file);
+
+}  // namespace ei::report
