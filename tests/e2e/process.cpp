@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -36,6 +37,17 @@ int input_descriptor(const std::string& input) {
   return descriptor;
 }
 
+// A terminal that hands on what it gets as it is: {our end, the program's end}.
+void open_terminal(int (&ends)[2]) {
+  ends[0] = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+  EI_CHECK(ends[0] >= 0 && ::grantpt(ends[0]) == 0 && ::unlockpt(ends[0]) == 0);
+  ends[1] = ::open(::ptsname(ends[0]), O_RDWR | O_NOCTTY | O_CLOEXEC);
+  termios modes{};
+  EI_CHECK(ends[1] >= 0 && ::tcgetattr(ends[1], &modes) == 0);
+  ::cfmakeraw(&modes);
+  EI_CHECK(::tcsetattr(ends[1], TCSANOW, &modes) == 0);
+}
+
 [[noreturn]] void become(const Invocation& invocation, int in, int out, int err) {
   ::dup2(in, STDIN_FILENO);
   ::dup2(out, STDOUT_FILENO);
@@ -58,7 +70,12 @@ int input_descriptor(const std::string& input) {
 Process::Process(const Invocation& invocation) : start_s_(now_s()) {
   int out[2];
   int err[2];
-  EI_CHECK(::pipe2(out, O_CLOEXEC) == 0 && ::pipe2(err, O_CLOEXEC) == 0);
+  EI_CHECK(::pipe2(out, O_CLOEXEC) == 0);
+  if (invocation.terminal) {
+    open_terminal(err);
+  } else {
+    EI_CHECK(::pipe2(err, O_CLOEXEC) == 0);
+  }
   if (invocation.pipe_bytes > 0) EI_CHECK(::fcntl(out[1], F_SETPIPE_SZ, invocation.pipe_bytes) > 0);
   const int in = input_descriptor(invocation.input);
   pid_ = ::fork();

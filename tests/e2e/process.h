@@ -26,6 +26,7 @@ struct Invocation {
   bool as_nobody = false;                                           // drop root first, where the test has it
   int pipe_bytes = 0;                                               // how much of stdout waits unread; 0: the system's
   int64_t address_space = 0;                                        // bytes, as ulimit -v; 0: no limit
+  bool terminal = false;                                            // stderr is a terminal instead of a pipe
 };
 
 // A running program: stdin is closed behind its input, stdout and stderr are pipes.
