@@ -60,6 +60,9 @@ GenerateOptions generate_options(const Settings& settings, const Interrupts& int
   sampler.top_p = static_cast<float>(settings.top_p);
   sampler.min_p = static_cast<float>(settings.min_p);
   sampler.repeat_penalty = static_cast<float>(settings.repeat_penalty);
+  sampler.repeat_last_n = static_cast<int>(settings.repeat_last_n);
+  sampler.presence_penalty = static_cast<float>(settings.presence_penalty);
+  sampler.frequency_penalty = static_cast<float>(settings.frequency_penalty);
   sampler.ignore_eos = settings.ignore_eos;
   sampler.grammar = settings.grammar;
   sampler.json_schema = settings.json_schema;
@@ -85,8 +88,9 @@ Result<Answer> answer(const CommandContext& context, Session& session, const Ans
     if (request.stream && !context.console.print(text)) context.interrupts.stop_soon().cancel();
   };
   context.interrupts.enter(Interrupts::Phase::kPrompt);
-  Result<GenerateResult> result =
-      generate(session, request.prompt.subspan(static_cast<size_t>(request.cached)), request.options, callbacks);
+  GenerateOptions options = request.options;
+  options.held = request.prompt.first(static_cast<size_t>(request.cached));
+  Result<GenerateResult> result = generate(session, request.prompt.subspan(options.held.size()), options, callbacks);
   context.interrupts.enter(Interrupts::Phase::kOutside);
   progress.finish();
   if (!result.ok()) return result.error();

@@ -18,6 +18,8 @@ constexpr int64_t kMaxTokens = int64_t{1} << 31;
 constexpr int64_t kMaxThreads = 4096;
 constexpr int64_t kMaxSeed = (int64_t{1} << 32) - 1;
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
+constexpr int64_t kMaxPenaltyTokens = 131072;  // as the sampler
+constexpr double kMaxPenalty = 1000;
 
 constexpr unsigned kGenerate = kRun | kChat | kInspect;
 constexpr unsigned kCompute = kGenerate | kInfo | kPerplexity | kEval | kDemo;
@@ -114,6 +116,12 @@ std::vector<Option> generation_options() {
        real(&Settings::min_p, 0, 1)},
       {"--repeat-penalty", "X", "divide the logits of repeated tokens by X; 1: off", kGenerate,
        real(&Settings::repeat_penalty, 0.01, 100)},
+      {"--repeat-last-n", "N", "tokens that penalties look back on, the prompt's too; 0: off, -1: all", kGenerate,
+       whole(&Settings::repeat_last_n, -1, kMaxPenaltyTokens)},
+      {"--presence-penalty", "X", "taken from the logits of repeated tokens; 0: off", kGenerate,
+       real(&Settings::presence_penalty, -kMaxPenalty, kMaxPenalty)},
+      {"--frequency-penalty", "X", "the same for every repetition; 0: off", kGenerate,
+       real(&Settings::frequency_penalty, -kMaxPenalty, kMaxPenalty)},
       {"--ignore-eos", "", "go on behind the end-of-generation token", kRun | kChat, toggle(&Settings::ignore_eos)},
       {"--ignore-eos", "", "go on behind the end-of-generation token; on unless --ignore-eos=off is given", kInspect,
        toggle(&Settings::ignore_eos)},

@@ -51,6 +51,9 @@ TEST(Parse, DefaultsAreThoseOfLlamaCpp) {
   EXPECT_EQ(settings->top_p, 0.95);
   EXPECT_EQ(settings->min_p, 0.05);
   EXPECT_EQ(settings->repeat_penalty, 1.0);
+  EXPECT_EQ(settings->repeat_last_n, 64);
+  EXPECT_EQ(settings->presence_penalty, 0.0);
+  EXPECT_EQ(settings->frequency_penalty, 0.0);
   EXPECT_EQ(settings->ctx_size, 0);
   EXPECT_EQ(settings->predict, -1);
   EXPECT_EQ(settings->method, "full");

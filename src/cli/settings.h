@@ -39,6 +39,9 @@ struct Settings {
   double top_p = 0.95;
   double min_p = 0.05;
   double repeat_penalty = 1.0;
+  int64_t repeat_last_n = 64;
+  double presence_penalty = 0.0;
+  double frequency_penalty = 0.0;
   bool ignore_eos = false;
   std::string grammar;
   std::string json_schema;

@@ -21,6 +21,7 @@ struct GenerateOptions {
   bool ignore_eos = false;
   std::vector<std::string> stop;  // generation ends in front of any of these
   text::SamplerOptions sampler;
+  std::span<const int32_t> held;           // the text in front of the prompt, read before: penalties look at it too
   const CancelToken* stop_soon = nullptr;  // stop after the current token and return what there is
 };
 

@@ -64,6 +64,7 @@ struct Sampler::Impl {
   std::vector<Token> banned;
   SamplerPtr grammar;    // null without one
   SamplerPtr penalties;  // null when off
+  size_t last_n = 0;     // tokens that they look back on
   SamplerPtr chain;      // null when greedy
   std::vector<llama_token_data> candidates;
   Status status;
@@ -178,6 +179,7 @@ Result<std::unique_ptr<Sampler>> Sampler::create(const Tokenizer& tokenizer, con
       if (!impl->grammar) return make_error(ErrorKind::kUsage, "grammar: libllama refuses it");
     }
     const int last_n = options.repeat_last_n == -1 ? kWholeHistory : options.repeat_last_n;
+    impl->last_n = static_cast<size_t>(last_n);
     const bool penalised =
         options.repeat_penalty != 1.0f || options.frequency_penalty != 0.0f || options.presence_penalty != 0.0f;
     if (last_n > 0 && penalised) {
@@ -210,9 +212,11 @@ Token Sampler::sample(std::span<const float> logits) {
   }
 }
 
-void Sampler::accept(Token token) {
-  if (impl_->penalties && token >= 0 && static_cast<size_t>(token) < impl_->vocab_size) {
-    llama_sampler_accept(impl_->penalties.get(), token);
+void Sampler::accept(std::span<const Token> prompt) {
+  if (!impl_->penalties) return;
+  for (const Token token : prompt.last(std::min(prompt.size(), impl_->last_n))) {
+    const bool known = token >= 0 && static_cast<size_t>(token) < impl_->vocab_size;
+    if (known) llama_sampler_accept(impl_->penalties.get(), token);
   }
 }
 

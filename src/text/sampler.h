@@ -41,8 +41,9 @@ class Sampler {
   // counts as impossible. When nothing is possible (the grammar allows no token, all logits are NaN) or the grammar
   // has become too ambiguous to follow, it returns the end-of-generation token and status() says why.
   Token sample(std::span<const float> logits);
-  // Counts a prompt token towards the penalties; the grammar does not see it. Not needed for sampled tokens.
-  void accept(Token token);
+  // Counts prompt tokens towards the penalties, the last `repeat_last_n` of them; the grammar does not see them. Not
+  // needed for sampled tokens.
+  void accept(std::span<const Token> prompt);
   // As just created: same seed, start of the grammar, no history.
   void reset();
 

@@ -119,12 +119,33 @@ TEST(Sampler, PenalisesWhatItHasSeen) {
   EXPECT_EQ(sampler->sample(logits), 10);
   EXPECT_EQ(sampler->sample(logits), 20);
   const auto fed = make({.temp = 0.0f, .presence_penalty = 1.0f});
-  fed->accept(10);
-  fed->accept(-3);
+  fed->accept(std::vector<Token>{10, -3});
   EXPECT_EQ(fed->sample(logits), 20);
   const auto off = make({.temp = 0.0f, .repeat_penalty = 1.5f, .repeat_last_n = 0});
   EXPECT_EQ(off->sample(logits), 10);
   EXPECT_EQ(off->sample(logits), 10);
+}
+
+TEST(Sampler, PenalisesTheEndOfThePromptAsFarAsItLooksBack) {
+  std::vector<float> logits(static_cast<size_t>(test_tokenizer().vocab_size()), 0.0f);
+  logits[10] = 3.0f;
+  logits[20] = 2.9f;
+  std::vector<Token> prompt(64, 5);
+  prompt[0] = 10;
+  const auto next = [&](int last_n) {
+    const auto sampler = make({.temp = 0.0f, .repeat_last_n = last_n, .presence_penalty = 1.0f});
+    sampler->accept(prompt);
+    return sampler->sample(logits);
+  };
+  EXPECT_EQ(next(64), 20);
+  EXPECT_EQ(next(63), 10) << "too far back";
+  EXPECT_EQ(next(-1), 20) << "as far back as possible";
+  EXPECT_EQ(next(0), 10);
+  // In two parts, as a chat reads what is new: the window goes over both.
+  const auto parts = make({.temp = 0.0f, .repeat_last_n = 64, .presence_penalty = 1.0f});
+  parts->accept(std::span(prompt).first(40));
+  parts->accept(std::span(prompt).last(24));
+  EXPECT_EQ(parts->sample(logits), 20);
 }
 
 TEST(Sampler, NeverEndsWhenToldNotTo) {

@@ -39,6 +39,8 @@ TEST(Mistakes, OfUsageAreOneLineAndExitTwo) {
       {{"run", "-p", "x", "-t", "1e3"}, 2, "'1e3' is not a whole number"},
       {{"run", "-p", "x", "--temp", "nan"}, 2, "'nan' is not a finite number"},
       {{"run", "-p", "x", "--top-p", "2"}, 2, "'2' is out of range: from 0 to 1"},
+      {{"run", "-p", "x", "--repeat-last-n", "-2"}, 2, "'-2' is out of range"},
+      {{"run", "-p", "x", "--presence-penalty", "nan"}, 2, "'nan' is not a finite number"},
       {{"run", "-p", "x", "-ctk", "q1"}, 2, "'q1' is none of f32, f16, bf16"},
       {{"run", "-p", "x", "--method", "magic"}, 2, "'magic' is none of full"},
       {{"run", "-p", "x", "--base-budget", "512"}, 2, "--base-budget has no meaning with --method full"},
