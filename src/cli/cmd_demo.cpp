@@ -1,6 +1,7 @@
 // demo: a long chronicle, a fact hidden in it, a question, and the answers of the model that ships with the program
 // when it reads everything and when it reads sparsely.
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -34,21 +35,26 @@ Result<eval::DemoStory> make_story(const Settings& settings, const text::Tokeniz
 struct Reading {
   RunReport report;
   bool right = false;
-  int64_t kv_bytes_later = 0;  // when it goes on writing
-  int64_t resident = 0;        // memory of the process then
+  int64_t kv_bytes_later = 0;   // when it goes on writing
+  int64_t kv_tokens_later = 0;  // kept then, per layer and kv_head, on average
+  int64_t resident = 0;         // memory of the process then
+
+  bool interrupted() const { return report.finish_reason == "interrupted"; }
 };
 
 // A short answer ends before the cache is compressed for the first time. What it holds when the model writes on:
-int64_t write_on(const Settings& settings, Session& session) {
+void write_on(const Settings& settings, Session& session, Reading& reading) {
   const Result<policy::KvOptions> kv = kv_options(settings);
-  if (kv.ok() && kv->rule != policy::KvRule::kKeepAll) {
+  if (kv.ok() && kv->rule != policy::KvRule::kKeepAll && !reading.interrupted()) {
     for (int64_t i = 0; i < kAnswerTokens && session.stats().compressions == 0; ++i) {
       const std::span<const float> logits = session.logits();
       const auto best = std::max_element(logits.begin(), logits.end()) - logits.begin();
       if (!session.decode(static_cast<int32_t>(best)).ok()) break;
     }
   }
-  return session.store().bytes();
+  reading.kv_bytes_later = session.store().bytes();
+  reading.kv_tokens_later = std::llround(session.store().average_slots());
+  reading.resident = current_rss_bytes();
 }
 
 // How much sooner than the first reading the first word of the answer came.
@@ -56,15 +62,17 @@ double speed_up(const std::vector<Reading>& readings, const Reading& reading) {
   return reading.report.ttft_s > 0 ? readings.front().report.ttft_s / reading.report.ttft_s : 0;
 }
 
-std::string to_json(const Settings& settings, const eval::DemoStory& story, const std::vector<Reading>& readings) {
+std::string to_json(const Settings& settings, const eval::DemoStory& story, const std::vector<Reading>& readings,
+                    bool interrupted) {
   using Json = nlohmann::ordered_json;
   Json runs = Json::array();
-  bool right = true;
+  bool right = readings.size() == settings.demo_methods.size();
   for (const Reading& reading : readings) {
     Json object = Json::parse(report_json(reading.report));
     object["right"] = reading.right;
     object["speed_up"] = speed_up(readings, reading);
     object["kv_bytes_later"] = reading.kv_bytes_later;
+    object["kv_tokens_later"] = reading.kv_tokens_later;
     runs.push_back(std::move(object));
     right = right && reading.right;
   }
@@ -74,7 +82,8 @@ std::string to_json(const Settings& settings, const eval::DemoStory& story, cons
                          {"depth", story.depth},
                          {"question", story.question},
                          {"expected", std::string(eval::strip(story.answer))},
-                         {"right", right}}},
+                         {"right", right},
+                         {"interrupted", interrupted}}},
                        {"runs", runs}};
   return object.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -96,19 +105,35 @@ Result<Reading> read_with(const CommandContext& context, const Engine& engine, c
   const CommandContext own{settings, context.console, context.interrupts};
   EI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                       new_session(engine, settings, context.interrupts.stop_now()));
-  EI_ASSIGN_OR_RETURN(Answer made,
-                      answer(own, *session,
-                             {.prompt = prompt,
-                              .stream = !settings.json,
-                              .intro = "Answer (" + method + "):" + (own.console.stderr_is_terminal() ? " " : "\n"),
-                              .options = generate_options(settings, context.interrupts)}));
+  Result<Answer> made = answer(own, *session,
+                               {.prompt = prompt,
+                                .stream = !settings.json,
+                                .intro = "Answer (" + method + "):" + (own.console.stderr_is_terminal() ? " " : "\n"),
+                                .options = generate_options(settings, context.interrupts)});
+  // From here on there is something to show: an interrupt only stops what follows.
+  context.interrupts.enter(Interrupts::Phase::kPrompt);
+  if (!made.ok()) {
+    if (made.error().kind == ErrorKind::kInterrupted)
+      context.console.note(str_format("Interrupted: %s had read %lld of %zu tokens", method.c_str(),
+                                      static_cast<long long>(session->position()), prompt.size()));
+    return made.error();
+  }
   if (!settings.json) context.console.print_line("");
-  if (made.report.failure) return *made.report.failure;
-  const bool right = eval::strip(made.report.text) == eval::strip(story.answer);
-  const int64_t later = write_on(settings, *session);
-  return Reading{
-      .report = std::move(made.report), .right = right, .kv_bytes_later = later, .resident = current_rss_bytes()};
+  if (made->report.failure) return *made->report.failure;
+  Reading reading;
+  reading.right = eval::strip(made->report.text) == eval::strip(story.answer);
+  reading.report = std::move(made->report);
+  write_on(settings, *session, reading);
+  return reading;
 }
+
+std::string answer_cell(const Reading& reading) {
+  const std::string text(eval::strip(reading.report.text));
+  if (reading.interrupted()) return text + " (interrupted)";
+  return text + (reading.right ? " ✓" : " ✗");
+}
+
+std::string tokens_text(int64_t tokens) { return str_format("%lld", static_cast<long long>(tokens)); }
 
 // A column for each method.
 void compare(const Console& console, const std::vector<Reading>& readings) {
@@ -127,23 +152,28 @@ void compare(const Console& console, const std::vector<Reading>& readings) {
   };
   console.note("");
   line("", [](const Reading& reading) { return reading.report.method; });
-  line("answer", [](const Reading& reading) {
-    return std::string(eval::strip(reading.report.text)) + (reading.right ? " ✓" : " ✗");
-  });
+  line("answer", answer_cell);
   line("first token", [&](const Reading& reading) {
     const std::string time = format_seconds(reading.report.ttft_s);
     return &reading == &readings.front() ? time : time + str_format(" (%.2f x)", speed_up(readings, reading));
   });
   line("prompt",
        [](const Reading& reading) { return str_format("%.0f tokens/s", reading.report.prompt_per_second()); });
+  line("generated",
+       [](const Reading& reading) { return str_format("%.0f tokens/s", reading.report.predicted_per_second()); });
   line("density", [](const Reading& reading) { return str_format("%.3f", reading.report.stats.density()); });
   line("attention", [](const Reading& reading) { return format_seconds(reading.report.stats.attention_s); });
   line("choosing blocks", [](const Reading& reading) {
     return format_seconds(reading.report.stats.profile_s + reading.report.stats.plan_s);
   });
   line("KV cache", [](const Reading& reading) { return format_bytes(static_cast<double>(reading.report.kv_bytes)); });
-  line("- writing on",
-       [](const Reading& reading) { return format_bytes(static_cast<double>(reading.kv_bytes_later)); });
+  line("- tokens kept", [](const Reading& reading) {
+    return tokens_text(reading.report.kv_tokens_kept) + " of " + tokens_text(reading.report.kv_tokens_total);
+  });
+  line("- writing on", [](const Reading& reading) {
+    return format_bytes(static_cast<double>(reading.kv_bytes_later)) + ", " + tokens_text(reading.kv_tokens_later) +
+           " kept";
+  });
   line("program then", [](const Reading& reading) { return format_bytes(static_cast<double>(reading.resident)); });
 }
 }  // namespace
@@ -159,15 +189,18 @@ Result<int> command_demo(const CommandContext& context) {
   introduce(context, story, prompt.size());
   std::vector<Reading> readings;
   for (const std::string& method : settings.demo_methods) {
-    EI_ASSIGN_OR_RETURN(Reading reading, read_with(context, *engine, method, prompt, story));
-    readings.push_back(std::move(reading));
+    Result<Reading> reading = read_with(context, *engine, method, prompt, story);
+    const bool stopped = !reading.ok() && reading.error().kind == ErrorKind::kInterrupted;
+    if (!reading.ok() && !stopped) return reading.error();
+    if (!stopped) readings.push_back(std::move(*reading));
     if (context.interrupts.interrupted() || context.console.stdout_closed()) break;
   }
-  if (settings.json) context.console.print_line(to_json(settings, story, readings));
+  const bool interrupted = context.interrupts.interrupted();
+  if (settings.json) context.console.print_line(to_json(settings, story, readings, interrupted));
   if (context.console.stdout_closed()) return exit_code(ErrorKind::kRuntime);
   context.console.note("Expected: " + std::string(eval::strip(story.answer)));
-  compare(context.console, readings);
-  return context.interrupts.interrupted() ? exit_code(ErrorKind::kInterrupted) : 0;
+  if (!readings.empty()) compare(context.console, readings);
+  return interrupted ? exit_code(ErrorKind::kInterrupted) : 0;
 }
 
 }  // namespace ei::cli

@@ -31,6 +31,9 @@ struct Scores {
   eval::Perplexity other;
   eval::Divergence divergence;
   int64_t chunks = 0;
+  int64_t chunks_wanted = 0;
+
+  bool interrupted() const { return chunks < chunks_wanted; }
 };
 
 class Scorer {
@@ -47,24 +50,19 @@ class Scorer {
     return context_.settings.chunks < 0 ? all : std::min(all, context_.settings.chunks);
   }
 
+  // Interrupted behind the first chunk, it ends with the chunks that are wholly scored.
   Result<Scores> run() {
     EI_ASSIGN_OR_RETURN(eval::LogitsSpool spool, eval::LogitsSpool::open());
     Progress progress(context_.console, "scoring");
     const double start = now_s();
+    scores_.chunks_wanted = num_chunks();
+    context_.interrupts.enter(Interrupts::Phase::kPrompt);
     for (int64_t index = 0; index < num_chunks(); ++index) {
-      const std::vector<int32_t> chunk = chunk_at(index);
-      spool.rewind();
-      EI_RETURN_IF_ERROR(score(base_, chunk, [&](std::span<const float> logits, int32_t next) {
-        scores_.base.add(eval::negative_log_likelihood(logits, next));
-        if (other_) spool.write(logits);
-      }));
-      spool.rewind();
-      if (other_) {
-        EI_RETURN_IF_ERROR(score(*other_, chunk, [&](std::span<const float> logits, int32_t next) {
-          scores_.other.add(eval::negative_log_likelihood(logits, next));
-          scores_.divergence.add(spool.read(logits.size()), logits);
-        }));
-        EI_RETURN_IF_ERROR(spool.status());
+      const Scores finished = scores_;
+      if (const Status scored = score_chunk(chunk_at(index), spool); !scored.ok()) {
+        if (scored.error().kind != ErrorKind::kInterrupted || index == 0) return scored.error();
+        scores_ = finished;
+        break;
       }
       ++scores_.chunks;
       progress.update((index + 1) * context_tokens_, num_chunks() * context_tokens_, now_s() - start);
@@ -74,6 +72,21 @@ class Scorer {
 
  private:
   using RowFn = std::function<void(std::span<const float> logits, int32_t next)>;
+
+  Status score_chunk(const std::vector<int32_t>& chunk, eval::LogitsSpool& spool) {
+    spool.rewind();
+    EI_RETURN_IF_ERROR(score(base_, chunk, [&](std::span<const float> logits, int32_t next) {
+      scores_.base.add(eval::negative_log_likelihood(logits, next));
+      if (other_) spool.write(logits);
+    }));
+    if (!other_) return {};
+    spool.rewind();
+    EI_RETURN_IF_ERROR(score(*other_, chunk, [&](std::span<const float> logits, int32_t next) {
+      scores_.other.add(eval::negative_log_likelihood(logits, next));
+      scores_.divergence.add(spool.read(logits.size()), logits);
+    }));
+    return spool.status();
+  }
 
   std::vector<int32_t> chunk_at(int64_t index) const {
     const auto first = tokens_.begin() + index * context_tokens_;
@@ -90,10 +103,7 @@ class Scorer {
     EI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                         new_session(*side.engine, settings, context_.interrupts.stop_now()));
     EI_RETURN_IF_ERROR(check_cache_fits(*session, settings, context_tokens_));
-    context_.interrupts.enter(Interrupts::Phase::kPrompt);
-    const Status status = settings.decode ? decode_half(*session, chunk, on_row) : read_whole(*session, chunk, on_row);
-    context_.interrupts.enter(Interrupts::Phase::kOutside);
-    return status;
+    return settings.decode ? decode_half(*session, chunk, on_row) : read_whole(*session, chunk, on_row);
   }
 
   Status read_whole(Session& session, std::span<const int32_t> chunk, const RowFn& on_row) const {
@@ -130,6 +140,8 @@ std::string to_json(const Settings& settings, const Engine& engine, const Scores
   object["ctx_size"] = settings.ppl_ctx_size;
   object["decode"] = settings.decode;
   object["chunks"] = scores.chunks;
+  object["chunks_wanted"] = scores.chunks_wanted;
+  object["interrupted"] = scores.interrupted();
   object["tokens"] = scores.base.count();
   object["ppl"] = scores.base.value();
   object["ppl_error"] = scores.base.error();
@@ -146,9 +158,13 @@ std::string to_json(const Settings& settings, const Engine& engine, const Scores
 }
 
 std::string to_text(const Settings& settings, const Scores& scores) {
-  std::string text = str_format("PPL = %.4f +/- %.4f (%lld tokens in %lld chunks of %lld)\n", scores.base.value(),
+  const std::string interrupted = scores.interrupted() ? str_format("; interrupted, %lld chunks were wanted",
+                                                                    static_cast<long long>(scores.chunks_wanted))
+                                                       : "";
+  std::string text = str_format("PPL = %.4f +/- %.4f (%lld tokens in %lld chunks of %lld%s)\n", scores.base.value(),
                                 scores.base.error(), static_cast<long long>(scores.base.count()),
-                                static_cast<long long>(scores.chunks), static_cast<long long>(settings.ppl_ctx_size));
+                                static_cast<long long>(scores.chunks), static_cast<long long>(settings.ppl_ctx_size),
+                                interrupted.c_str());
   if (!settings.kl_divergence) return text;
   const eval::Divergence& divergence = scores.divergence;
   text +=
@@ -188,7 +204,8 @@ Result<int> command_perplexity(const CommandContext& context) {
   }
   EI_ASSIGN_OR_RETURN(const Scores scores, scorer.run());
   const std::string out = settings.json ? to_json(settings, engine, scores) : to_text(settings, scores);
-  return context.console.print(out) ? 0 : exit_code(ErrorKind::kRuntime);
+  if (!context.console.print(out)) return exit_code(ErrorKind::kRuntime);
+  return context.interrupts.interrupted() ? exit_code(ErrorKind::kInterrupted) : 0;
 }
 
 }  // namespace ei::cli

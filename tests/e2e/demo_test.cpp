@@ -27,7 +27,14 @@ TEST(Demo, FindsTheFactWithFullAndWithSparseAttention) {
   EXPECT_EQ(object["runs"][1]["text"], object["runs"][0]["text"]);
   EXPECT_EQ(object["runs"][0]["kv_bytes_later"], object["runs"][0]["kv"]["bytes"]);
   EXPECT_LT(object["runs"][1]["kv_bytes_later"], object["runs"][1]["kv"]["bytes"]) << "the cache is compressed";
-  for (const char* word : {"Question:", "✓", "density", "first token", "KV cache", "writing on", " x)"})
+  EXPECT_FALSE(object["demo"]["interrupted"].get<bool>());
+  EXPECT_EQ(object["runs"][0]["kv_tokens_later"], object["runs"][0]["kv"]["tokens_total"]);
+  EXPECT_LE(object["runs"][1]["kv_tokens_later"], 1024 + 64);
+  const std::string kept = std::to_string(object["runs"][0]["kv"]["tokens_kept"].get<int64_t>()) + " of " +
+                           std::to_string(object["runs"][0]["kv"]["tokens_total"].get<int64_t>());
+  EXPECT_NE(outcome.err.find("- tokens kept   " + kept), std::string::npos) << outcome.err;
+  for (const char* word :
+       {"Question:", "✓", "density", "first token", "generated", "KV cache", "tokens kept", "writing on", " x)"})
     EXPECT_NE(outcome.err.find(word), std::string::npos) << word << "\n" << outcome.err;
 }
 
