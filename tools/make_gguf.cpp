@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <map>
+#include <optional>
 
 #include "tools/random_model.h"
 
@@ -37,6 +38,18 @@ void add_options(CLI::App& app, ei::RandomModelSpec& spec) {
   app.add_option("--seed", spec.seed)->capture_default_str();
 }
 
+// The exit code when that is all: help was asked for, or something is wrong.
+std::optional<int> parse(CLI::App& app, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+    return std::nullopt;
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    std::fprintf(stderr, "make_gguf: %s (see make_gguf --help)\n", error.what());
+    return ei::exit_code(ei::ErrorKind::kUsage);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -51,7 +64,7 @@ int main(int argc, char** argv) {
   app.add_flag("--mix", mix, "mix many weight types in one file");
   ei::RandomModelSpec spec;
   add_options(app, spec);
-  CLI11_PARSE(app, argc, argv);
+  if (const std::optional<int> code = parse(app, argc, argv)) return *code;
   if (!preset.empty()) {
     const auto found = ei::random_model_preset(preset);
     if (!found.has_value()) {
@@ -63,7 +76,7 @@ int main(int argc, char** argv) {
     spec = *found;
     spec.types = types;
     app.clear();
-    CLI11_PARSE(app, argc, argv);
+    if (const std::optional<int> code = parse(app, argc, argv)) return *code;
   }
   if (mix) spec.types = {"F32", "Q8_0", "Q4_K", "F16", "Q4_0", "Q6_K", "BF16", "Q5_1"};
   const ei::Status status = ei::make_random_model(spec, path);
