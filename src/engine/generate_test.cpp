@@ -26,7 +26,9 @@ const Engine& engine() {
 int32_t first_token(const std::vector<int32_t>& held, const std::vector<int32_t>& prompt, float penalty, int last_n) {
   const Result<std::unique_ptr<Session>> session = engine().new_session({});
   EXPECT_TRUE(session.ok());
-  if (!held.empty()) EXPECT_TRUE((*session)->prefill(held).ok());
+  if (!held.empty()) {
+    EXPECT_TRUE((*session)->prefill(held).ok());
+  }
   GenerateOptions options;
   options.max_tokens = 1;
   options.ignore_eos = true;
