@@ -121,6 +121,12 @@ std::vector<float> fill(int32_t heads, const Shape& shape, int exponent, MakeRow
   return out;
 }
 
+std::vector<std::byte> as_type(const std::vector<float>& values, DType type) {
+  std::vector<std::byte> out(values.size() * dtype_bytes(type));
+  for (size_t i = 0; i < values.size(); ++i) store_element(out.data(), type, static_cast<int64_t>(i), values[i]);
+  return out;
+}
+
 }  // namespace
 
 Shape shape_of(const Json& golden_case) {
@@ -159,19 +165,21 @@ std::string checksum(const std::vector<float>& values) {
   return str_format("%016llx", static_cast<unsigned long long>(hash));
 }
 
-KernelInputs::KernelInputs(const Inputs& inputs) : shape_(inputs.shape), k_(inputs.k), v_(inputs.v) {
+KernelInputs::KernelInputs(const Inputs& inputs, DType kv_type)
+    : shape_(inputs.shape), k_(as_type(inputs.k, kv_type)), v_(as_type(inputs.v, kv_type)) {
   constexpr int32_t kPageSlots = 48;  // so that blocks and segments straddle pages
   const int64_t dim = shape_.head_dim;
+  const auto row_bytes = dim * static_cast<int64_t>(dtype_bytes(kv_type));
   q_.resize(inputs.q.size());
   for (int64_t head = 0; head < shape_.num_heads; ++head)
     for (int64_t token = 0; token < shape_.tokens; ++token)
       std::memcpy(q_.data() + token * q_stride() + head * dim, inputs.q.data() + (head * shape_.tokens + token) * dim,
                   static_cast<size_t>(dim) * sizeof(float));
   for (int64_t head = 0; head < shape_.kv_heads; ++head) {
-    for (const std::vector<float>* rows : {&k_, &v_}) {
+    for (const std::vector<std::byte>* rows : {&k_, &v_}) {
       std::vector<const void*>& pages = pages_.emplace_back();
       for (int64_t slot = 0; slot < shape_.tokens; slot += kPageSlots)
-        pages.push_back(rows->data() + (head * shape_.tokens + slot) * dim);
+        pages.push_back(rows->data() + (head * shape_.tokens + slot) * row_bytes);
     }
   }
   for (size_t head = 0; head < static_cast<size_t>(shape_.kv_heads); ++head) {
@@ -181,7 +189,7 @@ KernelInputs::KernelInputs(const Inputs& inputs) : shape_(inputs.shape), k_(inpu
     view.length = shape_.tokens;
     heads_.push_back(view);
   }
-  view_ = {DType::kF32, DType::kF32, shape_.head_dim, kPageSlots, heads_};
+  view_ = {kv_type, kv_type, shape_.head_dim, kPageSlots, heads_};
 }
 
 }  // namespace ei::golden

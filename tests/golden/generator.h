@@ -2,6 +2,7 @@
 // from block to block, queries topics that change from segment to segment, both over a sink in the first block.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -34,7 +35,7 @@ std::string checksum(const std::vector<float>& values);
 // The same layer as kernels read it: queries by token, keys and values in pages.
 class KernelInputs {
  public:
-  explicit KernelInputs(const Inputs& inputs);
+  KernelInputs(const Inputs& inputs, DType kv_type);
   KernelInputs(const KernelInputs&) = delete;
   KernelInputs& operator=(const KernelInputs&) = delete;
 
@@ -46,8 +47,8 @@ class KernelInputs {
  private:
   Shape shape_;
   std::vector<float> q_;
-  std::vector<float> k_;
-  std::vector<float> v_;
+  std::vector<std::byte> k_;
+  std::vector<std::byte> v_;
   std::vector<std::vector<const void*>> pages_;
   std::vector<KvHeadView> heads_;
   KvView view_;

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "golden/generator.h"
+#include "golden/kernel_set.h"
 #include "golden/lists.h"
-#include "kernels/reference/profile_reference.h"
 #include "policy/kv_share.h"
 
 namespace ei::golden {
@@ -38,21 +38,21 @@ GroupAggregate read_aggregate(const std::string& name) {
 
 // Mean attention to each slot of `window` queries, the rows from `first_query` on, [num_heads, tokens]; they are masked
 // as if they stood at `first_position`.
-std::vector<float> window_scores(const KernelInputs& inputs, int32_t window, int32_t first_query,
-                                 int32_t first_position) {
+std::vector<float> window_scores(const KernelSet& kernels, const KernelInputs& inputs, int32_t window,
+                                 int32_t first_query, int32_t first_position) {
   const Shape& shape = inputs.shape();
   std::vector<int32_t> positions(static_cast<size_t>(window));
   std::iota(positions.begin(), positions.end(), first_position);
   std::vector<float> scores(static_cast<size_t>(shape.num_heads * shape.tokens));
-  kernels::reference_window_scores({.q = inputs.q(first_query),
-                                    .q_stride = inputs.q_stride(),
-                                    .positions = positions.data(),
-                                    .window = window,
-                                    .num_heads = shape.num_heads,
-                                    .scale = 1 / std::sqrt(static_cast<float>(shape.head_dim)),
-                                    .kv = inputs.kv(),
-                                    .scores = scores.data(),
-                                    .score_stride = shape.tokens});
+  kernels.window_scores({.q = inputs.q(first_query),
+                         .q_stride = inputs.q_stride(),
+                         .positions = positions.data(),
+                         .window = window,
+                         .num_heads = shape.num_heads,
+                         .scale = 1 / std::sqrt(static_cast<float>(shape.head_dim)),
+                         .kv = inputs.kv(),
+                         .scores = scores.data(),
+                         .score_stride = shape.tokens});
   return scores;
 }
 
@@ -72,8 +72,12 @@ size_t head_of(const Json& entry) { return entry.at("head").get<size_t>(); }
 
 class KvLayer {
  public:
-  KvLayer(const Manifest& manifest, const Json& golden_case, const KernelInputs& inputs)
-      : manifest_(manifest), case_(golden_case), inputs_(inputs), options_(read_options(golden_case.at("params"))) {}
+  KvLayer(const Manifest& manifest, const KernelSet& kernels, const Json& golden_case, const KernelInputs& inputs)
+      : manifest_(manifest),
+        kernels_(kernels),
+        case_(golden_case),
+        inputs_(inputs),
+        options_(read_options(golden_case.at("params"))) {}
 
   void check(const Json& fields) {
     for (const auto& [field, value] : fields.items())
@@ -83,7 +87,7 @@ class KvLayer {
       const std::string aggregate = ours.at("aggregate").get<std::string>();
       SCOPED_TRACE("ours, group " + aggregate);
       options_.aggregate = read_aggregate(aggregate);
-      expect_survivors(ours, window_scores(inputs_, options_.window, first_query(), first_query()),
+      expect_survivors(ours, window_scores(kernels_, inputs_, options_.window, first_query(), first_query()),
                        inputs_.shape().group());
     }
   }
@@ -109,7 +113,7 @@ class KvLayer {
     EXPECT_EQ(released.at("cache_slots").get<int64_t>(), compressed ? options_.budget : length());
     if (by_kv_head) options_.aggregate = read_aggregate(params.at("gqa_func").get<std::string>());
     // As if the last query stood at the last key, wherever it does.
-    const auto scores = window_scores(inputs_, options_.window, first_query(), static_cast<int32_t>(slots()));
+    const auto scores = window_scores(kernels_, inputs_, options_.window, first_query(), static_cast<int32_t>(slots()));
     expect_survivors(released, scores, by_kv_head ? inputs_.shape().group() : 1);
   }
 
@@ -134,6 +138,7 @@ class KvLayer {
   }
 
   const Manifest& manifest_;
+  const KernelSet& kernels_;
   const Json& case_;
   const KernelInputs& inputs_;
   KvOptions options_;
@@ -141,7 +146,8 @@ class KvLayer {
 
 // Slots shared out among the kv_heads of a layer. The pyramid rule, which gives each layer its `base`, is not ours:
 // what it says is taken as given.
-void check_shares(const Manifest& manifest, const Json& golden_case, const KernelInputs& inputs, const Json& fields) {
+void check_shares(const Manifest& manifest, const KernelSet& kernels, const Json& golden_case,
+                  const KernelInputs& inputs, const Json& fields) {
   for (const auto& [field, value] : fields.items()) {
     const std::set<std::string> known = {"base",   "compressed", "head_lens",        "scores",
                                          "counts", "budgets",    "counts_ambiguous", "keep"};
@@ -153,7 +159,7 @@ void check_shares(const Manifest& manifest, const Json& golden_case, const Kerne
   const Shape& shape = inputs.shape();
   const int64_t slots = shape.tokens - options.window;
   const std::vector<float> scores =
-      window_scores(inputs, options.window, static_cast<int32_t>(slots), static_cast<int32_t>(slots));
+      window_scores(kernels, inputs, options.window, static_cast<int32_t>(slots), static_cast<int32_t>(slots));
   std::vector<policy::HeadScores> heads;
   std::vector<float> all;
   for (int32_t head = 0; head < shape.num_heads; head += shape.group()) {
@@ -190,10 +196,10 @@ void check_shares(const Manifest& manifest, const Json& golden_case, const Kerne
   expect_lists(manifest, fields.at("keep"), keep, head_of);
 }
 
-using CheckLayer =
-    std::function<void(const Manifest&, const Json& golden_case, const KernelInputs&, const Json& fields)>;
+using CheckLayer = std::function<void(const Manifest&, const KernelSet&, const Json& golden_case, const KernelInputs&,
+                                      const Json& fields)>;
 
-void check_layers(const char* method, const CheckLayer& check) {
+void check_layers(const char* method, const KernelSet& kernels, const CheckLayer& check) {
   const Manifest manifest = Manifest::open();
   int layers = 0;
   for (const Json& golden_case : manifest.cases()) {
@@ -201,22 +207,27 @@ void check_layers(const char* method, const CheckLayer& check) {
     for (const Json& layer : golden_case.at("layers")) {
       const int32_t index = layer.at("layer").get<int32_t>();
       SCOPED_TRACE(golden_case.at("name").get<std::string>() + " layer " + std::to_string(index));
-      const KernelInputs inputs(generate(golden_case, index));
-      check(manifest, golden_case, inputs, layer.at("fields"));
+      const KernelInputs inputs(generate(golden_case, index), kernels.kv_type);
+      check(manifest, kernels, golden_case, inputs, layer.at("fields"));
       ++layers;
     }
   }
   if (layers == 0) GTEST_SKIP() << manifest.folder() << " has no case of method " << method;
 }
 
-void check_survivors(const Manifest& manifest, const Json& golden_case, const KernelInputs& inputs,
-                     const Json& fields) {
-  KvLayer(manifest, golden_case, inputs).check(fields);
+void check_survivors(const Manifest& manifest, const KernelSet& kernels, const Json& golden_case,
+                     const KernelInputs& inputs, const Json& fields) {
+  KvLayer(manifest, kernels, golden_case, inputs).check(fields);
 }
 
-TEST(Golden, LatentCompressionMatchesTheReleasedCode) { check_layers("latent", check_survivors); }
-TEST(Golden, SnapKvMatchesTheReleasedCode) { check_layers("snapkv", check_survivors); }
-TEST(Golden, SharesAmongKvHeadsMatchTheReleasedCode) { check_layers("adakv", check_shares); }
+class GoldenKv : public testing::TestWithParam<KernelSet> {};
+
+TEST_P(GoldenKv, LatentCompressionMatchesTheReleasedCode) { check_layers("latent", GetParam(), check_survivors); }
+TEST_P(GoldenKv, SnapKvMatchesTheReleasedCode) { check_layers("snapkv", GetParam(), check_survivors); }
+TEST_P(GoldenKv, SharesAmongKvHeadsMatchTheReleasedCode) { check_layers("adakv", GetParam(), check_shares); }
+
+INSTANTIATE_TEST_SUITE_P(Kernels, GoldenKv, testing::ValuesIn(kernel_sets()),
+                         [](const auto& test) { return test.param.name(); });
 
 }  // namespace
 }  // namespace ei::golden

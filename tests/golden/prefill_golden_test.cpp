@@ -27,11 +27,12 @@ void expect_near(const std::vector<float>& ours, const std::vector<float>& golde
 class PrefillLayer {
  public:
   PrefillLayer(const Manifest& manifest, const Json& golden_case, const Json& fields, const KernelInputs& inputs,
-               const Profile& profile)
+               const KernelSet& kernels, const Profile& profile)
       : manifest_(manifest),
         case_(golden_case),
         fields_(fields),
         inputs_(inputs),
+        kernels_(kernels),
         profile_(profile),
         options_(read_prefill_options(golden_case)),
         segments_(profile.rows.num_segments),
@@ -147,6 +148,10 @@ class PrefillLayer {
     if (*mode != SparseMode::kRagged) policy::collapse_counts(counts, chunk.kv_heads);
     BlockPlan plan;
     policy::select_blocks(options, chunk, counts, plan);
+    BlockPlan chosen = plan;
+    std::fill(chosen.blocks.begin(), chosen.blocks.end(), -1);
+    kernels_.select_blocks({.rows = profile_.rows, .values = chunk.values, .plan = &chosen});
+    EXPECT_EQ(chosen.blocks, plan.blocks);
     if (!allowance_used_) {
       policy::EntropyBudget budget(options, chunk.kv_heads);
       BlockPlan whole;
@@ -192,16 +197,18 @@ class PrefillLayer {
       params.scale = 1 / std::sqrt(static_cast<float>(inputs_.shape().head_dim));
       params.plan = &plan;
       params.kv = inputs_.kv();
-      kernels::run_attention(*kernels::attention_variants().back(), params, 1);
+      kernels::run_attention(*kernels_.attention, params, 1);
       out.insert(out.end(), attended.begin(), attended.end());
     }
-    expect_near(out, manifest_.floats(fields_.at("attn").at(name)), manifest_.tolerance("attn_abs"));
+    expect_near(out, manifest_.floats(fields_.at("attn").at(name)),
+                manifest_.tolerance("attn_abs") + kernels_.attention_rounding());
   }
 
   const Manifest& manifest_;
   const Json& case_;
   const Json& fields_;
   const KernelInputs& inputs_;
+  const KernelSet& kernels_;
   const Profile& profile_;
   PrefillOptions options_;
   int32_t segments_;
@@ -210,7 +217,7 @@ class PrefillLayer {
   bool allowance_used_ = false;
 };
 
-void check_prefill(const char* method) {
+void check_prefill(const char* method, const KernelSet& kernels) {
   const Manifest manifest = Manifest::open();
   int layers = 0;
   for (const Json& golden_case : manifest.cases()) {
@@ -221,10 +228,10 @@ void check_prefill(const char* method) {
     for (const Json& layer : golden_case.at("layers")) {
       const int32_t index = layer.at("layer").get<int32_t>();
       SCOPED_TRACE(golden_case.at("name").get<std::string>() + " layer " + std::to_string(index));
-      const KernelInputs inputs(generate(golden_case, index));
+      const KernelInputs inputs(generate(golden_case, index), kernels.kv_type);
       const bool fuse = policy::fuses(options, static_cast<int32_t>(index), !previous.empty());
-      Profile profile = measure(options, inputs, fuse ? &previous : nullptr);
-      PrefillLayer(manifest, golden_case, layer.at("fields"), inputs, profile).check();
+      Profile profile = measure(kernels, options, inputs, fuse ? &previous : nullptr);
+      PrefillLayer(manifest, golden_case, layer.at("fields"), inputs, kernels, profile).check();
       previous = std::move(profile.probabilities);
       ++layers;
     }
@@ -232,8 +239,13 @@ void check_prefill(const char* method) {
   if (layers == 0) GTEST_SKIP() << manifest.folder() << " has no case of method " << method;
 }
 
-TEST(Golden, EntropyInferPrefillMatchesTheReleasedCode) { check_prefill("entropyinfer"); }
-TEST(Golden, CritiPrefillMatchesTheReleasedCode) { check_prefill("critiprefill"); }
+class GoldenPrefill : public testing::TestWithParam<KernelSet> {};
+
+TEST_P(GoldenPrefill, EntropyInferMatchesTheReleasedCode) { check_prefill("entropyinfer", GetParam()); }
+TEST_P(GoldenPrefill, CritiPrefillMatchesTheReleasedCode) { check_prefill("critiprefill", GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(Kernels, GoldenPrefill, testing::ValuesIn(kernel_sets()),
+                         [](const auto& test) { return test.param.name(); });
 
 }  // namespace
 }  // namespace ei::golden

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-
-#include "kernels/reference/profile_reference.h"
+#include <cstddef>
 
 namespace ei::golden {
 
@@ -32,7 +31,8 @@ PrefillOptions read_prefill_options(const Json& golden_case) {
   return options;
 }
 
-Profile measure(const PrefillOptions& options, const KernelInputs& inputs, const std::vector<float>* previous) {
+Profile measure(const KernelSet& set, const PrefillOptions& options, const KernelInputs& inputs,
+                const std::vector<float>* previous) {
   const Shape& shape = inputs.shape();
   const int64_t segments = (shape.tokens + options.segment - 1) / options.segment;
   const int64_t blocks = (segments - 1) * options.grid().blocks_per_segment();
@@ -44,19 +44,20 @@ Profile measure(const PrefillOptions& options, const KernelInputs& inputs, const
   profile.entropy.resize(lists);
   profile.entropy_scaled.resize(lists);
 
-  std::vector<float> max(static_cast<size_t>(blocks * shape.kv_heads * shape.head_dim));
-  std::vector<float> min(max.size());
+  const DType type = inputs.kv().key_type;
+  std::vector<std::byte> max(static_cast<size_t>(blocks * shape.kv_heads * shape.head_dim) * dtype_bytes(type));
+  std::vector<std::byte> min(max.size());
   const int64_t block_stride = int64_t{shape.kv_heads} * shape.head_dim;
-  const kernels::BlockExtremes keys{max.data(), min.data(), DType::kF32, shape.head_dim, block_stride};
-  kernels::reference_block_extremes({inputs.kv(), options.block, 0, blocks, keys});
+  const kernels::BlockExtremes keys{max.data(), min.data(), type, shape.head_dim, block_stride};
+  set.block_extremes({inputs.kv(), options.block, 0, blocks, keys});
   std::vector<float> queries(static_cast<size_t>(segments * inputs.q_stride()));
-  kernels::reference_query_midrange({.q = inputs.q(0),
-                                     .q_stride = inputs.q_stride(),
-                                     .tokens = shape.tokens,
-                                     .segment = options.segment,
-                                     .num_heads = shape.num_heads,
-                                     .head_dim = shape.head_dim,
-                                     .out = queries.data()});
+  set.query_midrange({.q = inputs.q(0),
+                      .q_stride = inputs.q_stride(),
+                      .tokens = shape.tokens,
+                      .segment = options.segment,
+                      .num_heads = shape.num_heads,
+                      .head_dim = shape.head_dim,
+                      .out = queries.data()});
   kernels::BlockScoreParams score{.rows = profile.rows,
                                   .queries = queries.data(),
                                   .num_heads = shape.num_heads,
@@ -66,14 +67,14 @@ Profile measure(const PrefillOptions& options, const KernelInputs& inputs, const
                                   .scores = profile.scores.data()};
   kernels::BlockEntropyParams entropy{
       .rows = profile.rows, .scores = profile.scores.data(), .entropy = profile.entropy_scaled.data()};
-  kernels::reference_block_scores(score);
-  kernels::reference_block_entropy(entropy);
+  set.block_scores(score);
+  set.block_entropy(entropy);
   score.scale = 1;
   entropy.previous = previous == nullptr ? nullptr : previous->data();
   entropy.probabilities = profile.probabilities.data();
   entropy.entropy = profile.entropy.data();
-  kernels::reference_block_scores(score);
-  kernels::reference_block_entropy(entropy);
+  set.block_scores(score);
+  set.block_entropy(entropy);
 
   // The released code has segment 0, which sees nothing, look at all blocks evenly.
   for (int32_t head = 0; head < shape.kv_heads && blocks > 0; ++head) {

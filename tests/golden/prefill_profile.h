@@ -1,9 +1,10 @@
-// What the reference kernels measure in one layer of a golden case.
+// What a set of kernels measures in one layer of a golden case.
 #pragma once
 
 #include <vector>
 
 #include "golden/generator.h"
+#include "golden/kernel_set.h"
 #include "kernels/profile.h"
 #include "policy/prefill_options.h"
 
@@ -20,6 +21,7 @@ struct Profile {
 };
 
 // `previous`: the fused probabilities of the layer before; null: none.
-Profile measure(const policy::PrefillOptions& options, const KernelInputs& inputs, const std::vector<float>* previous);
+Profile measure(const KernelSet& set, const policy::PrefillOptions& options, const KernelInputs& inputs,
+                const std::vector<float>* previous);
 
 }  // namespace ei::golden
