@@ -77,17 +77,19 @@ Status check_byte_tokens(const std::unordered_set<std::string_view>& known, Voca
 
 }  // namespace
 
+std::string_view until_nul(std::string_view text) { return text.substr(0, text.find('\0')); }
+
 Status check_token_texts(std::span<const std::string_view> texts, std::span<const TokenKind> kinds,
                          VocabularyKind vocabulary) {
   std::unordered_set<std::string_view> known;
   known.reserve(texts.size());
   uint64_t blown_up = 0;
   for (size_t i = 0; i < texts.size(); ++i) {
-    const std::string_view text = texts[i];
-    if (text.size() > kMaxTokenBytes) {
-      return make_error(ErrorKind::kModel, "token %zu has %zu bytes; at most %zu make sense", i, text.size(),
+    if (texts[i].size() > kMaxTokenBytes) {
+      return make_error(ErrorKind::kModel, "token %zu has %zu bytes; at most %zu make sense", i, texts[i].size(),
                         kMaxTokenBytes);
     }
+    const std::string_view text = until_nul(texts[i]);
     if (!text.empty() && !known.insert(text).second) {
       return make_error(ErrorKind::kModel, "token %zu is a duplicate: '%s'", i, printable(text).c_str());
     }
@@ -104,7 +106,7 @@ Status check_token_texts(std::span<const std::string_view> texts, std::span<cons
   }
   // libllama names empty tokens so; the name must be free.
   for (size_t i = 0; i < texts.size(); ++i) {
-    if (texts[i].empty() && known.contains("[EMPTY_" + std::to_string(i) + "]")) {
+    if (until_nul(texts[i]).empty() && known.contains("[EMPTY_" + std::to_string(i) + "]")) {
       return make_error(ErrorKind::kModel, "token %zu is empty and its stand-in [EMPTY_%zu] exists", i, i);
     }
   }

@@ -134,7 +134,7 @@ Status check_merges(const File& file, VocabularyKind vocabulary) {
     return make_error(ErrorKind::kModel, "tokenizer.ggml.merges is missing or not an array of strings");
   }
   for (size_t i = 0; i < merges->strings.size(); ++i) {
-    const std::string_view merge = merges->strings[i];
+    const std::string_view merge = until_nul(merges->strings[i]);
     const size_t gap = merge.find(' ', 1);
     if (gap == std::string_view::npos || gap + 1 == merge.size()) {
       return make_error(ErrorKind::kModel, "merge %zu is not two texts with a blank between: '%s'", i,

@@ -1,16 +1,14 @@
 // What our validator accepts, libllama must survive: its vocabulary is loaded from the same bytes in a child process,
 // and no signal may end that child. Also compares our table of tensor types with ggml's.
 #include <gtest/gtest.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <functional>
 
 #include "base/random.h"
+#include "child.h"
 #include "ggml.h"
 #include "gguf/file.h"
 #include "gguf/tensor_type.h"
@@ -45,30 +43,16 @@ void load_and_use(const std::string& path) {
   llama_model_free(model);
 }
 
-// Turns gigabytes allocated for a lie into a failed allocation.
-void limit_memory() {
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // these reserve terabytes of addresses
-  const rlimit memory = {rlim_t{2} << 30, rlim_t{2} << 30};
-  ::setrlimit(RLIMIT_AS, &memory);
-#endif
-}
+constexpr int64_t kMemory = int64_t{2} << 30;
 
-// Runs all files in one child; false when it ended otherwise than by a plain exit.
-bool child_survives(const std::vector<std::string>& files, const std::string& path) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    limit_memory();
-    ::alarm(120);
-    ::setenv("GGML_NO_BACKTRACE", "1", 1);
-    if (std::freopen("/dev/null", "w", stderr) == nullptr) ::_exit(1);
+// All files in one child.
+bool libllama_survives(const std::vector<std::string>& files, const std::string& path) {
+  return child_survives(kMemory, [&] {
     for (const std::string& bytes : files) {
       std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
       load_and_use(path);
     }
-    ::_exit(0);
-  }
-  int status = 0;
-  return ::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  });
 }
 
 class Libllama : public testing::Test {
@@ -84,8 +68,8 @@ class Libllama : public testing::Test {
   void expect_survival(const std::vector<NamedFile>& files) const {
     std::vector<std::string> all;
     for (const NamedFile& file : files) all.push_back(file.bytes);
-    if (child_survives(all, path_)) return;
-    for (const NamedFile& file : files) EXPECT_TRUE(child_survives({file.bytes}, path_)) << file.name;
+    if (libllama_survives(all, path_)) return;
+    for (const NamedFile& file : files) EXPECT_TRUE(libllama_survives({file.bytes}, path_)) << file.name;
     ADD_FAILURE() << "a batch of " << files.size() << " files ended the child";
   }
 
@@ -141,7 +125,7 @@ TEST_F(Libllama, SurvivesEveryOddVocabularyThatWeAccept) {
 TEST_F(Libllama, EndsTheChildOnAFileThatWeRefuse) {
   for (const NamedFile& file : malformed_files()) {
     if (file.name != "token-twice") continue;
-    EXPECT_FALSE(child_survives({file.bytes}, path_));
+    EXPECT_FALSE(libllama_survives({file.bytes}, path_));
   }
 }
 

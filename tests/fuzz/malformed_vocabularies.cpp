@@ -82,7 +82,9 @@ void add_tokens(Builder& builder) {
   builder.tokens("one-token", {"a"});
   builder.tokens("token-twice", with({"a"}));
   builder.tokens("token-twice-at-the-end", with({"zz", "zz"}));
+  builder.tokens("token-twice-up-to-a-nul", with({std::string("a\0b", 3)}));
   builder.tokens("stand-in-of-an-empty-token-taken", with({"", "[EMPTY_98]"}));
+  builder.tokens("stand-in-of-a-token-that-begins-with-nul-taken", with({std::string("\0b", 2), "[EMPTY_98]"}));
   builder.tokens("no-token-for-a", without("a"));
   builder.tokens("no-token-for-the-blank", without("\xC4\xA0"));
   builder.tokens("no-token-for-the-line-end", without("\xC4\x8A"));
@@ -164,6 +166,8 @@ void add_types_and_merges(Builder& builder) {
     builder.replace(str_format("merge-'%s'", merge), merges, ValueType::kArray,
                     encode_array(ValueType::kString, 1, encode_text(merge)));
   }
+  builder.replace("merge-blank-behind-a-nul", merges, ValueType::kArray,
+                  encode_array(ValueType::kString, 1, encode_text(std::string("a\0 b", 4))));
 }
 
 void add_ids_and_names(Builder& builder) {
