@@ -254,7 +254,7 @@ TEST(Compression, ACompressedStoreIsSavedAndLoadedAndGoesOnTheSame) {
   const auto other = new_session(latent(256, 16, 64));
   auto loaded = kv::Store::load(path, engine().model_hash(), engine().backend());
   ASSERT_TRUE(loaded.ok()) << loaded.error().message;
-  other->store() = std::move(loaded).value();
+  ASSERT_TRUE(other->adopt(std::move(loaded).value()).ok());
   EXPECT_EQ(other->position(), 1020);
   EXPECT_FALSE(other->store().exact());
   for (int step = 0; step < 15; ++step) {

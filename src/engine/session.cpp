@@ -122,7 +122,6 @@ std::span<const float> Session::logits() const { return state_->logits; }
 int64_t Session::position() const { return state_->store.next_position(); }
 int64_t Session::context() const { return state_->context; }
 const kv::Store& Session::store() const { return state_->store; }
-kv::Store& Session::store() { return state_->store; }
 const SessionStats& Session::stats() const { return state_->stats; }
 const sparse::Planner* Session::planner() const { return state_->planner ? &*state_->planner : nullptr; }
 sparse::Planner* Session::planner() { return state_->planner ? &*state_->planner : nullptr; }
@@ -150,6 +149,34 @@ Status Session::truncate(int64_t position) {
   state_->logits.clear();
   if (state_->planner) state_->planner->truncate(position);
   return state_->store.truncate(static_cast<int32_t>(position));
+}
+
+Status Session::adopt(kv::Store store) {
+  const kv::StoreConfig& ours = state_->store.config();
+  const kv::StoreConfig& theirs = store.config();
+  if (theirs.layers != ours.layers || theirs.kv_heads != ours.kv_heads || theirs.head_dim != ours.head_dim) {
+    return make_error(ErrorKind::kUsage, "the cache has %d layers of %d x %d, the model %d of %d x %d", theirs.layers,
+                      theirs.kv_heads, theirs.head_dim, ours.layers, ours.kv_heads, ours.head_dim);
+  }
+  if (theirs.key_type != ours.key_type || theirs.value_type != ours.value_type) {
+    return make_error(ErrorKind::kUsage, "the cache holds %s keys and %s values, the session %s and %s",
+                      dtype_name(theirs.key_type), dtype_name(theirs.value_type), dtype_name(ours.key_type),
+                      dtype_name(ours.value_type));
+  }
+  if (store.next_position() > state_->context) {
+    return make_error(ErrorKind::kUsage, "the cache holds %d tokens, the context %lld; raise --ctx-size",
+                      store.next_position(), static_cast<long long>(state_->context));
+  }
+  state_->store = std::move(store);
+  state_->logits.clear();
+  state_->compression_due = false;
+  state_->schedule.restart();
+  if (state_->compressor) state_->compressor->observer().truncate(0);
+  if (state_->planner) {
+    state_->planner->truncate(0);
+    state_->planner->keys_dropped();
+  }
+  return {};
 }
 
 }  // namespace ei

@@ -71,8 +71,12 @@ class Session {
   // The most slots per kv_head that a prompt and `generated` tokens behind it will take at any time.
   int64_t most_slots(int64_t prompt, int64_t generated) const;
 
+  // Goes on with another cache of this model: one that was loaded, or a fork. It counts as a prompt that has just been
+  // read: what the session knew of its own (recorded queries, the compression's clock, the planner's index and habits)
+  // is forgotten. kUsage when its shape or types are not this session's, or it is longer than the context.
+  Status adopt(kv::Store store);
+
   const kv::Store& store() const;
-  kv::Store& store();
   const SessionStats& stats() const;
   // What was decided while prompts were read; null for dense methods.
   const sparse::Planner* planner() const;

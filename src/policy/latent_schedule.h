@@ -16,6 +16,8 @@ class LatentSchedule {
   bool prompt_read(int64_t longest);
   // One generated token has been appended. True: compress now.
   bool token_appended(int64_t longest);
+  // Another cache is gone on with, as if it had just been read.
+  void restart() { generated_ = 0; }
 
   int64_t generated() const { return generated_; }  // since the last prompt
 
