@@ -204,7 +204,9 @@ void CpuStream::rotate_append(const RotateAppendParams& params) {
   });
 }
 
-void CpuStream::attention(const kernels::AttentionParams& params) {
+void CpuStream::attention(const kernels::AttentionParams& wanted) {
+  kernels::AttentionParams params = wanted;
+  params.prompt = phase_ == Phase::kPrompt;
   const kernels::AttentionVariant* variant = kernels::choose_attention(params.kv.key_type, params.kv.value_type, isa_);
   EI_CHECK(variant != nullptr);
   const size_t bytes = variant->scratch_bytes(params, device_.threads());

@@ -26,7 +26,7 @@ class CpuStream : public Stream {
   void rms_norm(Matrix x, const Weight& gain, float eps, Matrix y) override;
   void add_rms_norm(Matrix x, Matrix sum, const Weight* gain, float eps, Matrix y) override;
   void rotate_append(const RotateAppendParams& params) override;
-  void attention(const kernels::AttentionParams& params) override;
+  void attention(const kernels::AttentionParams& wanted) override;
   void activate(Activation kind, Matrix gate, Matrix up, Matrix out) override;
   void softcap(Matrix x, float cap) override;
   void copy(Matrix from, Matrix to) override;

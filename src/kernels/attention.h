@@ -4,8 +4,9 @@
 //   position(s) <= first_position + t   and, with a window w > 0,   position(s) > first_position + t - w
 //
 // The store already holds the keys and values of the `tokens` query rows themselves. A row that sees no slot at all
-// gives zeros. Results do not depend on the number of workers nor on how a prompt is cut into calls: key tiles are
-// anchored at slot 0 and every row is folded tile by tile in slot order.
+// gives zeros. Results do not depend on the number of workers nor, with `prompt`, on how a prompt is cut into calls:
+// key tiles are anchored at slot 0 and every row is folded tile by tile in slot order. Without it a call of a few rows
+// may split the keys among workers, which is quicker and rounds differently.
 #pragma once
 
 #include <cstddef>
@@ -25,6 +26,7 @@ struct AttentionParams {
   float* out = nullptr;      // [tokens, num_heads, head_dim]
   int64_t out_stride = 0;    // floats between two tokens
   int64_t tokens = 0;
+  bool prompt = false;    // rows of a prompt: however few, they round as they would among others
   int32_t num_heads = 0;  // a multiple of kv.heads.size(); group = num_heads / kv_heads
   int32_t first_position = 0;
   float scale = 0;

@@ -286,7 +286,6 @@ TEST(Attention, DoesNotDependOnTheNumberOfWorkers) {
 }
 
 TEST(Attention, DoesNotDependOnHowThePromptIsCut) {
-  // Pieces of at least five rows: fewer take the decode path, which splits keys and rounds differently.
   for (const int32_t window : {0, 90}) {
     AttentionShape shape{.head_dim = 40, .kv_heads = 2, .group = 3, .tokens = 300, .context = 350, .window = window};
     shape.key_type = shape.value_type = DType::kBF16;
@@ -296,8 +295,10 @@ TEST(Attention, DoesNotDependOnHowThePromptIsCut) {
       const std::vector<float> whole = result_of(*variant, input, 1);
       std::vector<float> cut(whole.size(), NAN);
       int64_t begin = 0;
-      for (const int64_t count : {5, 17, 64, 9, 128, 77}) {
-        run_attention(*variant, input.params(begin, count, cut.data() + begin * input.width()), 2);
+      for (const int64_t count : {5, 1, 16, 2, 62, 3, 9, 4, 121, 75, 1, 1}) {
+        AttentionParams params = input.params(begin, count, cut.data() + begin * input.width());
+        params.prompt = true;
+        run_attention(*variant, params, 2);
         begin += count;
       }
       ASSERT_EQ(begin, shape.tokens);

@@ -68,10 +68,10 @@ struct RowBlock {
 //
 // `ahead` is where the rows wanted one block later begin: an ISA may ask for as many of them as it reads, or ignore it.
 
-// Up to this many tokens a call without a plan takes the decode path.
+// Up to this many tokens a call without a plan takes the decode path, unless they belong to a prompt.
 inline constexpr int64_t kDecodeTokens = 4;
 inline bool is_decode(const AttentionParams& params) {
-  return params.plan == nullptr && params.tokens <= kDecodeTokens;
+  return params.plan == nullptr && !params.prompt && params.tokens <= kDecodeTokens;
 }
 
 constexpr int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }

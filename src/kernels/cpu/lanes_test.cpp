@@ -138,8 +138,10 @@ TEST(Lanes, DoNotDependOnWorkersNorOnHowThePromptIsCut) {
     EXPECT_TRUE(result_of(one.variant, input, nullptr, 3) == whole) << one.variant.name;
     std::vector<float> cut(whole.size(), NAN);
     int64_t begin = 0;
-    for (const int64_t count : {5, 17, 64, 9, 55}) {
-      run_attention(one.variant, input.params(begin, count, cut.data() + begin * input.width()), 2);
+    for (const int64_t count : {5, 1, 16, 2, 62, 9, 3, 48, 4}) {
+      AttentionParams params = input.params(begin, count, cut.data() + begin * input.width());
+      params.prompt = true;
+      run_attention(one.variant, params, 2);
       begin += count;
     }
     ASSERT_EQ(begin, shape.tokens);
