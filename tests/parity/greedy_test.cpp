@@ -10,6 +10,8 @@
 #include "base/cores.h"
 #include "eval/prose.h"
 #include "parity/llama_oracle.h"
+#include "parity/logits_compare.h"
+#include "parity/parity_bounds.h"
 #include "parity/parity_models.h"
 
 namespace ei::testing {
@@ -55,11 +57,11 @@ void expect_equal_or_tied(const Engine& engine, LlamaOracle& oracle, const std::
   const auto vocab = static_cast<size_t>(engine.config().vocab);
   const auto a = std::span(our_rows).last(vocab);
   const auto b = std::span(their_rows).last(vocab);
-  float noise = 0;
-  for (size_t i = 0; i < vocab; ++i) noise = std::max(noise, std::fabs(a[i] - b[i]));
+  const LogitsGap gap = compare_logits(a, b, engine.config().vocab, kQuantisedNoise);
   const float lead = b[static_cast<size_t>(*their_word)] - b[static_cast<size_t>(*our_word)];
-  EXPECT_LE(lead, noise) << "parted at token " << our_word - ours.begin();
-  EXPECT_LE(noise, 0.1f * *std::max_element(b.begin(), b.end()));
+  EXPECT_LE(static_cast<double>(lead), kQuantisedNoise * spread_of(b)) << "parted at token " << our_word - ours.begin();
+  EXPECT_LE(gap.spread_error, kQuantisedNoise);
+  EXPECT_LE(gap.relative, 0.1);
 }
 
 void expect_libllamas_words(const std::string& path) {
@@ -121,6 +123,47 @@ TEST(Greedy, BatchAndThreadsDoNotChangeTheTokens) {
           const std::vector<int32_t> tokens = our_greedy(*engine, prompts[i], batch, std::nullopt, kTokens / 2);
           if (first[i].empty()) first[i] = tokens;
           EXPECT_EQ(tokens, first[i]) << dense << ", " << threads << " threads, batch " << batch << ", prompt " << i;
+        }
+      }
+    }
+  }
+}
+
+std::vector<float> last_logits(const Engine& engine, const std::vector<int32_t>& prompt, int64_t batch) {
+  SessionOptions options;
+  options.batch = batch;
+  auto session = engine.new_session(options);
+  EXPECT_TRUE(session.ok() && (*session)->prefill(prompt).ok());
+  return {(*session)->logits().begin(), (*session)->logits().end()};
+}
+
+// Some of ggml's variants for x86 round by the number of rows.
+#if defined(__aarch64__)
+constexpr bool kGgmlCountsRows = false;
+#else
+constexpr bool kGgmlCountsRows = true;
+#endif
+
+// A rest of one row is a row of the prompt all the same, and no generated token.
+TEST(Greedy, TheCutOfAPromptDoesNotChangeALogit) {
+  for (const std::string& dense : dense_maths()) {
+    BackendOptions options;
+    options.threads = 2;
+    options.dense = dense;
+    const std::string path = EI_SOURCE_DIR "/assets/needle-14m-128k-q8_0.gguf";
+    const std::unique_ptr<Engine> engine = load_engine(path, "cpu", options);
+    ASSERT_NE(engine, nullptr);
+    const bool exact = dense != "ggml" || !kGgmlCountsRows;
+    for (const int64_t count : {24, 301}) {
+      const std::vector<int32_t> prompt = random_tokens(count, engine->config().vocab, static_cast<uint64_t>(count));
+      const std::vector<float> whole = last_logits(*engine, prompt, count);
+      for (const int64_t batch : {count - 1, count - 2, count - 3, count - 4, count - 5, count / 3, count / 20}) {
+        SCOPED_TRACE(::testing::Message() << dense << ": " << count << " tokens, batch " << batch);
+        const std::vector<float> cut = last_logits(*engine, prompt, batch);
+        if (exact) {
+          EXPECT_TRUE(cut == whole);
+        } else {
+          EXPECT_LE(compare_logits(cut, whole, engine->config().vocab, kQuantisedNoise).spread_error, kQuantisedNoise);
         }
       }
     }

@@ -2,20 +2,20 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <span>
 
 #include "backend/backend.h"
 #include "backend/dense_provider.h"
 #include "model/config.h"
 #include "parity/llama_oracle.h"
 #include "parity/logits_compare.h"
+#include "parity/parity_bounds.h"
 #include "parity/parity_models.h"
 
 namespace ei::testing {
 namespace {
 
 constexpr int64_t kLongest = 4097;
-constexpr double kWorstRelative = 1e-4;    // F32 weights, F32 cache
-constexpr double kWorstDivergence = 1e-3;  // everything else, per position
 
 struct Case {
   std::string family;
@@ -24,7 +24,7 @@ struct Case {
 
 void PrintTo(const Case& test, std::ostream* out) { *out << test.family << " " << test.type; }
 
-std::vector<Case> cases(std::initializer_list<const char*> types) {
+std::vector<Case> cases(std::span<const char* const> types) {
   std::vector<Case> all;
   for (const std::string_view family : model::architecture_names()) {
     for (const char* type : types) all.push_back({std::string(family), type});
@@ -47,10 +47,10 @@ BackendOptions dense_options(std::string_view dense, int64_t packed_budget = -1)
 
 class Parity : public ::testing::TestWithParam<Case> {};
 
-// With an f32 cache on both sides and ggml's products only the order of sums differs. Quantised weights make even that
-// visible: their products round the activations, and a rounding that falls the other way moves the logits. How far is
-// libllama's own step from an f32 to an f16 cache (`own`); the mean over all positions stays below kWorstDivergence in
-// any case.
+// With an f32 cache on both sides and ggml's products only the order of attention's sums differs. Quantised weights
+// make even that visible: their products round the activations, and a rounding that falls the other way moves the
+// logits of this and of every later position. So they are held to the contract over the first positions, and by what
+// was measured over all.
 TEST_P(Parity, LogitsMatchLibllamaAtEveryLengthAndCut) {
   const RandomModelFile file(small_spec(GetParam().family, GetParam().type));
   const std::unique_ptr<LlamaOracle> oracle = LlamaOracle::load(file.path(), 8192, /*f32_cache=*/true);
@@ -59,13 +59,9 @@ TEST_P(Parity, LogitsMatchLibllamaAtEveryLengthAndCut) {
   ASSERT_NE(engine, nullptr);
   const int64_t vocab = engine->config().vocab;
   const std::vector<int32_t> tokens = random_tokens(kLongest, vocab, 11);
+  const double noise = noise_of(GetParam().type);
   const std::vector<float> expected = oracle->evaluate(tokens);
-  double own = 0;
-  if (GetParam().type.front() == 'Q') {
-    const std::unique_ptr<LlamaOracle> half = LlamaOracle::load(file.path(), 8192, /*f32_cache=*/false);
-    ASSERT_NE(half, nullptr);
-    own = compare_logits(half->evaluate(tokens), expected, vocab).kl_divergence;
-  }
+  const ParityBounds bounds = bounds_of(GetParam().family, GetParam().type);
   for (const int64_t length :
        {int64_t{1}, int64_t{2}, int64_t{31}, int64_t{511}, int64_t{512}, int64_t{513}, kLongest}) {
     for (const int64_t batch : {8192, 512, 100}) {
@@ -73,41 +69,44 @@ TEST_P(Parity, LogitsMatchLibllamaAtEveryLengthAndCut) {
       if (batch == 512 && length <= 512) continue;
       const auto prompt = std::span(tokens).first(static_cast<size_t>(length));
       const std::vector<float> logits = our_logits(*engine, prompt, batch, DType::kF32);
-      const LogitsGap gap = compare_logits(logits, std::span(expected).first(logits.size()), vocab);
+      const LogitsGap gap = compare_logits(logits, std::span(expected).first(logits.size()), vocab, noise);
+      record(str_format("length_%lld_batch_%lld", static_cast<long long>(length), static_cast<long long>(batch)), gap);
       SCOPED_TRACE(::testing::Message() << "length " << length << " batch " << batch << " relative " << gap.relative
-                                        << " KL " << gap.kl_divergence << " libllama's own " << own);
+                                        << " KL " << gap.kl_divergence);
       ASSERT_EQ(gap.rows, length);
       if (GetParam().type == "F32") {
         EXPECT_LE(gap.relative, kWorstRelative);
       }
-      EXPECT_LE(gap.kl_divergence, std::max(kWorstDivergence, own));
-      EXPECT_LE(gap.mean_divergence, kWorstDivergence);
+      EXPECT_LE(gap.kl_divergence, length <= kShortTokens ? bounds.ggml_short : bounds.ggml);
+      EXPECT_LE(gap.mean_divergence, kWorstDivergence / 2);
+      EXPECT_LE(gap.beyond, length / 100);
       EXPECT_EQ(gap.top_differs, 0);
+      if (length == kLongest) {
+        EXPECT_GT(gap.judged, length / 4);
+      }
     }
   }
 }
 
-// The default cache rounds keys and values. On quantised weights any such change moves the logits by the rounding of
-// the activations inside the products; libllama's own step from an f32 to an f16 cache says how far that is.
-TEST_P(Parity, DefaultCacheStaysWithinLibllamasOwnRounding) {
+// As users run it: the provider and the cache of this machine, libllama with its own f16 cache.
+TEST_P(Parity, DefaultsStayWithinTheRoundingOfBothSides) {
   const RandomModelFile file(small_spec(GetParam().family, GetParam().type));
-  const std::unique_ptr<LlamaOracle> wide = LlamaOracle::load(file.path(), 1024, /*f32_cache=*/true);
-  const std::unique_ptr<LlamaOracle> half = LlamaOracle::load(file.path(), 1024, /*f32_cache=*/false);
-  ASSERT_NE(wide, nullptr);
-  ASSERT_NE(half, nullptr);
+  const std::unique_ptr<LlamaOracle> oracle = LlamaOracle::load(file.path(), 1024, /*f32_cache=*/false);
+  ASSERT_NE(oracle, nullptr);
   const std::unique_ptr<Engine> engine = load_engine(file.path(), "cpu", {});
   ASSERT_NE(engine, nullptr);
   const int64_t vocab = engine->config().vocab;
   const std::vector<int32_t> tokens = random_tokens(600, vocab, 12);
-  const std::vector<float> expected = half->evaluate(tokens);
-  const double own = compare_logits(wide->evaluate(tokens), expected, vocab).kl_divergence;
-  const LogitsGap gap = compare_logits(our_logits(*engine, tokens, 0, std::nullopt), expected, vocab);
-  EXPECT_LE(gap.kl_divergence, std::max(kWorstDivergence, 4 * own)) << "libllama's own: " << own;
+  const double noise = std::max(noise_of(GetParam().type), kHalfNoise);
+  const LogitsGap gap =
+      compare_logits(our_logits(*engine, tokens, 0, std::nullopt), oracle->evaluate(tokens), vocab, noise);
+  record("by_default", gap);
+  EXPECT_LE(gap.kl_divergence, bounds_of(GetParam().family, GetParam().type).by_default);
   EXPECT_EQ(gap.top_differs, 0);
+  EXPECT_GT(gap.judged, gap.rows / 4);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, Parity,
-                         ::testing::ValuesIn(cases({"F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K", "Q6_K"})), case_name);
+INSTANTIATE_TEST_SUITE_P(Families, Parity, ::testing::ValuesIn(cases(kFamilyTypes)), case_name);
 
 // Every backend of the registry, so that a new one cannot be forgotten.
 TEST(Backends, AllMatchLibllamaInF32) {
@@ -120,7 +119,7 @@ TEST(Backends, AllMatchLibllamaInF32) {
       ASSERT_NE(engine, nullptr);
       const std::vector<int32_t> tokens = random_tokens(230, engine->config().vocab, 5);
       const LogitsGap gap = compare_logits(our_logits(*engine, tokens, 64, DType::kF32), oracle->evaluate(tokens),
-                                           engine->config().vocab);
+                                           engine->config().vocab, kFloatNoise);
       EXPECT_LE(gap.relative, kWorstRelative) << family << " on " << backend.name;
     }
   }
@@ -147,31 +146,31 @@ TEST(Rope, ScalingsMatchLibllama) {
       ASSERT_NE(engine, nullptr);
       const std::vector<int32_t> tokens = random_tokens(1500, engine->config().vocab, 3);
       const LogitsGap gap = compare_logits(our_logits(*engine, tokens, 512, DType::kF32), oracle->evaluate(tokens),
-                                           engine->config().vocab);
+                                           engine->config().vocab, kFloatNoise);
       EXPECT_LE(gap.relative, kWorstRelative) << family << " rope " << rope.name;
     }
   }
 }
 
 // The providers of dense maths round inputs to bf16, ggml rounds activations to the weights' own eight bits. So a
-// provider is held twice: close to exact arithmetic on the same weights (the reference backend), and no further from
-// libllama than libllama's own rounding explains. It runs on packed copies and unpacking per chunk.
+// provider is held twice: to the contract against exact arithmetic on the same weights (the reference backend), and to
+// libllama by what was measured, most of which is libllama's own rounding. It runs on packed copies and unpacking per
+// chunk.
+constexpr const char* kProviderTypes[] = {"F16", "BF16", "Q8_0", "Q4_K"};
 class DenseMaths : public ::testing::TestWithParam<Case> {};
 
 TEST_P(DenseMaths, EveryProviderIsExactEnoughAndMatchesLibllama) {
   constexpr int64_t kTokens = 600;
   constexpr int64_t kExactTokens = 100;
   const RandomModelFile file(small_spec(GetParam().family, GetParam().type));
-  const std::unique_ptr<LlamaOracle> wide = LlamaOracle::load(file.path(), 1024, /*f32_cache=*/true);
-  const std::unique_ptr<LlamaOracle> half = LlamaOracle::load(file.path(), 1024, /*f32_cache=*/false);
+  const std::unique_ptr<LlamaOracle> oracle = LlamaOracle::load(file.path(), 1024, /*f32_cache=*/true);
   const std::unique_ptr<Engine> reference = load_engine(file.path(), "reference", {});
-  ASSERT_NE(wide, nullptr);
-  ASSERT_NE(half, nullptr);
+  ASSERT_NE(oracle, nullptr);
   ASSERT_NE(reference, nullptr);
   const int64_t vocab = reference->config().vocab;
   const std::vector<int32_t> tokens = random_tokens(kTokens, vocab, 9);
-  const std::vector<float> expected = wide->evaluate(tokens);
-  const double own = compare_logits(half->evaluate(tokens), expected, vocab).kl_divergence;
+  const double noise = noise_of(GetParam().type);
+  const std::vector<float> expected = oracle->evaluate(tokens);
   const std::vector<float> exact = our_logits(*reference, std::span(tokens).first(kExactTokens), 0, DType::kF32);
   for (const DenseEntry& entry : dense_providers()) {
     if (!entry.create("").ok()) continue;
@@ -180,17 +179,20 @@ TEST_P(DenseMaths, EveryProviderIsExactEnoughAndMatchesLibllama) {
       const std::unique_ptr<Engine> engine = load_engine(file.path(), "cpu", dense_options(entry.name, budget));
       ASSERT_NE(engine, nullptr);
       const std::vector<float> logits = our_logits(*engine, tokens, kTokens, DType::kF32);
-      const LogitsGap rounding = compare_logits(std::span(logits).first(exact.size()), exact, vocab);
-      const LogitsGap gap = compare_logits(logits, expected, vocab);
-      SCOPED_TRACE(::testing::Message() << entry.name << " budget " << budget << " libllama's own " << own);
+      const LogitsGap rounding = compare_logits(std::span(logits).first(exact.size()), exact, vocab, noise);
+      const LogitsGap gap = compare_logits(logits, expected, vocab, noise);
+      const std::string name = std::string(entry.name) + (budget == 0 ? "_unpacked" : "");
+      record(name, gap);
+      record(name + "_exact", rounding);
+      SCOPED_TRACE(::testing::Message() << entry.name << " budget " << budget);
       EXPECT_LE(rounding.kl_divergence, kWorstDivergence);
-      EXPECT_LE(gap.kl_divergence, std::max(kWorstDivergence, 4 * own));
+      EXPECT_LE(gap.kl_divergence, bounds_of(GetParam().family, GetParam().type).provider);
       EXPECT_EQ(rounding.top_differs + gap.top_differs, 0);
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, DenseMaths, ::testing::ValuesIn(cases({"F16", "BF16", "Q8_0", "Q4_K"})), case_name);
+INSTANTIATE_TEST_SUITE_P(Families, DenseMaths, ::testing::ValuesIn(cases(kProviderTypes)), case_name);
 
 TEST(Shapes, OddHeadsGroupsAndUntiedOutputsMatchLibllama) {
   struct Shape {
@@ -210,8 +212,8 @@ TEST(Shapes, OddHeadsGroupsAndUntiedOutputsMatchLibllama) {
     const std::unique_ptr<Engine> engine = load_engine(file.path(), "cpu", {});
     ASSERT_NE(engine, nullptr);
     const std::vector<int32_t> tokens = random_tokens(300, engine->config().vocab, 4);
-    const LogitsGap gap =
-        compare_logits(our_logits(*engine, tokens, 128, DType::kF32), oracle->evaluate(tokens), engine->config().vocab);
+    const LogitsGap gap = compare_logits(our_logits(*engine, tokens, 128, DType::kF32), oracle->evaluate(tokens),
+                                         engine->config().vocab, kFloatNoise);
     EXPECT_LE(gap.relative, kWorstRelative) << shape.heads << "/" << shape.kv_heads << " x " << shape.head_dim;
   }
 }
