@@ -1,5 +1,6 @@
-// The ISA variants compiled for this architecture, of attention, dense products and row-wise loops. Each lives in its own file with
-// its own compiler flags (isa.cmake); to add one, declare it here and list it in attention.cpp, gemm.cpp or rowwise.cpp.
+// The ISA variants compiled for this architecture, of attention, dense products and row-wise loops. Each lives in its
+// own file with its own compiler flags (isa.cmake); to add one, declare it here and list it in attention.cpp, gemm.cpp
+// or rowwise.cpp.
 #pragma once
 
 #include "kernels/attention.h"
