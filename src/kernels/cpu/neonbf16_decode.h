@@ -86,7 +86,10 @@ struct NeonBf16Decode {
                    const uint16_t* ahead) {
     for (int key = 0; key < count; key += 8) {
       const uint16_t* k[8];
-      for (int j = 0; j < 8; ++j) k[j] = keys + int64_t{std::min(key + j, count - 1)} * dim;
+      for (int j = 0; j < 8; ++j) k[j] = keys + int64_t{key + j} * dim;
+      if (count - key < 8) {
+        for (int j = count - key; j < 8; ++j) k[j] = k[count - key - 1];
+      }
       float32x4_t acc[2][kPairs][4];  // [half of the dims, row pair, key pair]
       for (auto& half : acc) {
         for (auto& pair : half) {
@@ -161,12 +164,7 @@ struct NeonBf16Decode {
       for (int j = 0; j < 4 * kWide; ++j)
         acc[pair][j] = vcombine_f32(vld1_f32(first + 2 * j), vld1_f32(second + 2 * j));
     }
-    const uint16_t* last = values + int64_t{count - 1} * dim;
-    for (int key = 0; key < count; key += 4, weights += 8 * kPairs) {
-      const uint16_t* v[4];
-      for (int j = 0; j < 4; ++j) v[j] = std::min(values + int64_t{key + j} * dim, last);
-
-      for (int wide = 0; wide < kWide; ++wide) fetch(ahead + 8 * kWide * key + 32 * wide);
+    const auto add_keys = [&](const uint16_t* const(&v)[4]) {
       for (int wide = 0; wide < kWide; ++wide) {
         uint16x8_t row[4];
         for (int j = 0; j < 4; ++j) row[j] = vld1q_u16(v[j] + 8 * wide);
@@ -184,6 +182,16 @@ struct NeonBf16Decode {
           }
         }
       }
+      weights += 8 * kPairs;
+    };
+    int key = 0;
+    for (; key + 4 <= count; key += 4, values += 4 * dim, ahead += 32 * kWide) {
+      for (int wide = 0; wide < kWide; ++wide) fetch(ahead + 32 * wide);
+      add_keys({values, values + dim, values + 2 * dim, values + 3 * dim});
+    }
+    if (key < count) {  // behind the last key it is repeated, with weights of zero
+      const uint16_t* last = values + int64_t{count - 1 - key} * dim;
+      add_keys({values, std::min(values + dim, last), std::min(values + 2 * dim, last), last});
     }
     for (int pair = 0; pair < kPairs; ++pair) {
       float* first = out + 2 * pair * dim;
