@@ -18,7 +18,7 @@ namespace ei::kernels {
 namespace {
 
 // Sum of squares in eight independent lanes, so that it vectorises and is the same at every vector width.
-float mean_square(const float* x, int64_t count) {
+inline float mean_square(const float* x, int64_t count) {
   double lanes[8] = {};
   int64_t i = 0;
   for (; i + 8 <= count; i += 8) {
@@ -33,7 +33,7 @@ float mean_square(const float* x, int64_t count) {
   return static_cast<float>(sum / static_cast<double>(count));
 }
 
-void normalise(const float* x, const float* gain, float eps, float* y, int64_t count) {
+inline void normalise(const float* x, const float* gain, float eps, float* y, int64_t count) {
   const float scale = 1.0f / std::sqrt(mean_square(x, count) + eps);
   for (int64_t i = 0; i < count; ++i) y[i] = x[i] * scale * gain[i];
 }
@@ -74,13 +74,13 @@ inline float round_to_half(float x) {
   return spread - (spread - x);
 }
 
-void rms_norm_rows(Matrix x, const float* gain, float eps, Matrix y, Range rows) {
+inline void rms_norm_rows(Matrix x, const float* gain, float eps, Matrix y, Range rows) {
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     normalise(x.data + row * x.stride, gain, eps, y.data + row * y.stride, x.cols);
   }
 }
 
-void add_rms_norm_rows(Matrix x, Matrix sum, const float* gain, float eps, Matrix y, Range rows) {
+inline void add_rms_norm_rows(Matrix x, Matrix sum, const float* gain, float eps, Matrix y, Range rows) {
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     const float* from = x.data + row * x.stride;
     float* to = sum.data + row * sum.stride;
@@ -89,7 +89,7 @@ void add_rms_norm_rows(Matrix x, Matrix sum, const float* gain, float eps, Matri
   }
 }
 
-void silu_multiply_rows(Matrix gate, Matrix up, Matrix out, Range rows) {
+inline void silu_multiply_rows(Matrix gate, Matrix up, Matrix out, Range rows) {
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     const float* __restrict g = gate.data + row * gate.stride;
     const float* __restrict u = up.data + row * up.stride;
@@ -98,7 +98,7 @@ void silu_multiply_rows(Matrix gate, Matrix up, Matrix out, Range rows) {
   }
 }
 
-void gelu_multiply_rows(Matrix gate, Matrix up, Matrix out, Range rows) {
+inline void gelu_multiply_rows(Matrix gate, Matrix up, Matrix out, Range rows) {
   constexpr float kSqrt2OverPi = 0.79788456080286535587989211986876f;
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     const float* __restrict g = gate.data + row * gate.stride;
@@ -113,21 +113,21 @@ void gelu_multiply_rows(Matrix gate, Matrix up, Matrix out, Range rows) {
   }
 }
 
-void add_bias_rows(const float* bias, Matrix y, Range rows) {
+inline void add_bias_rows(const float* bias, Matrix y, Range rows) {
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     float* to = y.data + row * y.stride;
     for (int64_t i = 0; i < y.cols; ++i) to[i] += bias[i];
   }
 }
 
-void softcap_rows(Matrix x, float cap, Range rows) {
+inline void softcap_rows(Matrix x, float cap, Range rows) {
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     float* to = x.data + row * x.stride;
     for (int64_t i = 0; i < x.cols; ++i) to[i] = cap * std::tanh(to[i] / cap);
   }
 }
 
-void rotate_one_head(const RotateHead& params, float* head) {
+inline void rotate_one_head(const RotateHead& params, float* head) {
   if (params.gain != nullptr) normalise(head, params.gain, params.eps, head, params.head_dim);
   const int32_t half = params.dims / 2;
   const float* __restrict cos = params.cos;
@@ -149,7 +149,7 @@ void rotate_one_head(const RotateHead& params, float* head) {
   }
 }
 
-void convert_one_row(const float* from, void* to, DType type, int64_t count) {
+inline void convert_one_row(const float* from, void* to, DType type, int64_t count) {
   if (type == DType::kF32) {
     std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
     return;
