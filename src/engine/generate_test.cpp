@@ -7,24 +7,14 @@
 #include <memory>
 #include <vector>
 
-#include "engine/engine.h"
+#include "engine/embedded_engine.h"
 
 namespace ei {
 namespace {
 
-const Engine& engine() {
-  static const std::unique_ptr<Engine> loaded = [] {
-    EngineOptions options;
-    options.model_path = EI_SOURCE_DIR "/assets/needle-14m-128k-q8_0.gguf";
-    auto result = Engine::load(options);
-    return result.ok() ? std::move(result).value() : nullptr;
-  }();
-  return *loaded;
-}
-
 // The first token of the answer, the likeliest behind the penalties.
 int32_t first_token(const std::vector<int32_t>& held, const std::vector<int32_t>& prompt, float penalty, int last_n) {
-  const Result<std::unique_ptr<Session>> session = engine().new_session({});
+  const Result<std::unique_ptr<Session>> session = embedded_engine().new_session({});
   EXPECT_TRUE(session.ok());
   if (!held.empty()) {
     EXPECT_TRUE((*session)->prefill(held).ok());
@@ -42,7 +32,8 @@ int32_t first_token(const std::vector<int32_t>& held, const std::vector<int32_t>
 }
 
 TEST(Generate, PenaltiesSeeThePromptAndWhatWasHeldBeforeIt) {
-  const auto text = engine().tokenizer().tokenize("The pass key is 48213. What is the pass key? The pass key is", {});
+  const auto text =
+      embedded_engine().tokenizer().tokenize("The pass key is 48213. What is the pass key? The pass key is", {});
   ASSERT_TRUE(text.ok());
   const std::vector<int32_t> tokens = *text;
   const int32_t likeliest = first_token({}, tokens, 0, 64);

@@ -7,23 +7,13 @@
 #include <cmath>
 #include <thread>
 
-#include "engine/engine.h"
+#include "engine/embedded_engine.h"
 
 namespace ei {
 namespace {
 
-const Engine& engine() {
-  static const std::unique_ptr<Engine> loaded = [] {
-    EngineOptions options;
-    options.model_path = EI_SOURCE_DIR "/assets/needle-14m-128k-q8_0.gguf";
-    auto result = Engine::load(options);
-    return result.ok() ? std::move(result).value() : nullptr;
-  }();
-  return *loaded;
-}
-
 std::unique_ptr<Session> new_session(SessionOptions options = {}) {
-  auto session = engine().new_session(options);
+  auto session = embedded_engine().new_session(options);
   EXPECT_TRUE(session.ok()) << (session.ok() ? "" : session.error().message);
   return std::move(session).value();
 }
@@ -120,7 +110,7 @@ TEST(Session, StatisticsCountPromptAndGenerationApart) {
   const std::unique_ptr<Session> session = new_session();
   ASSERT_TRUE(session->prefill(prompt(300)).ok());
   const double pairs = session->stats().pairs;
-  EXPECT_EQ(pairs, 300.0 * 301 / 2 * engine().config().layers * engine().config().kv_heads);
+  EXPECT_EQ(pairs, 300.0 * 301 / 2 * embedded_engine().config().layers * embedded_engine().config().kv_heads);
   ASSERT_TRUE(session->decode(5).ok());
   EXPECT_EQ(session->stats().pairs, pairs);
   EXPECT_EQ(session->stats().prompt_tokens, 300);

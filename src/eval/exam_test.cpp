@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-#include "engine/engine.h"
+#include "engine/embedded_engine.h"
 #include "eval/exam_reader.h"
 #include "eval/metrics.h"
 #include "eval/tasks.h"
@@ -14,17 +14,7 @@
 namespace ei::eval {
 namespace {
 
-const Engine& engine() {
-  static const std::unique_ptr<Engine> loaded = [] {
-    EngineOptions options;
-    options.model_path = EI_SOURCE_DIR "/assets/needle-14m-128k-q8_0.gguf";
-    auto result = Engine::load(options);
-    return result.ok() ? std::move(result).value() : nullptr;
-  }();
-  return *loaded;
-}
-
-const text::Tokenizer& tokenizer() { return engine().tokenizer(); }
+const text::Tokenizer& tokenizer() { return embedded_engine().tokenizer(); }
 
 ChatFrame frame() {
   const auto chat = text::ChatTemplate::parse(tokenizer().chat_template(), tokenizer());
@@ -140,7 +130,7 @@ TEST(Exams, ArePassedByDenseAttention) {
   Perplexity perplexity;
   for (uint64_t seed = 1; seed <= 3; ++seed) {
     const Exam exam = make({.kinds = {"multi", "list", "num", "var"}, .length = 2048, .seed = seed, .haystack = {}});
-    const auto session = engine().new_session({});
+    const auto session = embedded_engine().new_session({});
     ASSERT_TRUE(session.ok());
     const std::vector<int64_t> prose = sample_prose(exam, 512, 7);
     std::vector<int64_t> seen;
@@ -166,7 +156,7 @@ TEST(Exams, ArePassedByDenseAttention) {
 TEST(Exams, AreFailedByAModelThatReadsSomethingElse) {
   Exam exam = make({.kinds = {"num", "hex"}, .length = 1024, .seed = 1, .haystack = {}});
   for (const ExamItem& item : exam.items) exam.tokens[static_cast<size_t>(item.begin)] = 5;  // not what was hidden
-  const auto session = engine().new_session({});
+  const auto session = embedded_engine().new_session({});
   const auto answers = take_exam(**session, exam, {}, nullptr);
   ASSERT_TRUE(answers.ok());
   for (const ExamAnswer& answer : *answers) EXPECT_FALSE(answer.right);

@@ -1,8 +1,8 @@
 // Products of packed bf16 matrices: y[m, n] = x[m, k] W[n, k]^T, both rounded to bf16 (to nearest even), sums in fp32.
 //
 // Rows of x and rows of W are packed into panels, filled up with zeros to whole panels and to whole steps of k. Every
-// element of y is one chain of sums over ascending k, whatever panel or tile it lies in: results depend neither on the
-// workers nor on how the rows of x are cut into calls.
+// element of y adds its products in one fixed order of k, whatever panel or tile it lies in: results depend neither on
+// the workers nor on how the rows of x are cut into calls.
 #pragma once
 
 #include <cstddef>
