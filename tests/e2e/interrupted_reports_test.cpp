@@ -72,11 +72,7 @@ TEST(Interrupt, TheSecondLeavesAPerplexityAndADemoAtOnce) {
       Process process({.arguments = arguments});
       ASSERT_TRUE(process.wait_for_err("loaded"));
       std::this_thread::sleep_for(std::chrono::milliseconds(2500));  // in the first prompt, that of a minute
-      if (twice) {
-        process.send_at_once({SIGINT, SIGTERM});
-      } else {
-        process.send(SIGINT);
-      }
+      process.interrupt(twice);
       const Outcome outcome = process.finish();
       EXPECT_EQ(outcome.code, 130) << outcome.err;
       EXPECT_EQ(outcome.out, "");

@@ -138,6 +138,14 @@ void Process::send_at_once(std::initializer_list<int> signal_numbers) const {
   send(SIGCONT);
 }
 
+void Process::interrupt(bool twice) const {
+  if (twice) {
+    send_at_once({SIGINT, SIGTERM});
+  } else {
+    send(SIGINT);
+  }
+}
+
 bool Process::running() {
   siginfo_t info{};
   return ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0;

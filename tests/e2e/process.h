@@ -46,6 +46,8 @@ class Process {
   void send(int signal_number) const;
   // Delivers all of these before the program runs on; they must differ, because equal ones become one.
   void send_at_once(std::initializer_list<int> signal_numbers) const;
+  // Ctrl-C, or twice, as close together as can be.
+  void interrupt(bool twice) const;
   void close_stdout();
   // Reads everything and waits for the end.
   Outcome finish();

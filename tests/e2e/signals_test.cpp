@@ -66,11 +66,7 @@ TEST(Interrupt, TheSecondLeavesAPromptAtOnce) {
       Process process({.arguments = {command, "-v", "-f", "-"}, .input = long_story()});
       ASSERT_TRUE(process.wait_for_err("loaded"));
       std::this_thread::sleep_for(std::chrono::milliseconds(1500));
-      if (twice) {
-        process.send_at_once({SIGINT, SIGTERM});
-      } else {
-        process.send(SIGINT);
-      }
+      process.interrupt(twice);
       const Outcome outcome = process.finish();
       EXPECT_EQ(outcome.code, 130) << outcome.err;
       EXPECT_EQ(outcome.out, "");
