@@ -27,14 +27,14 @@ ggml_tensor* new_tensor(CpuWeight& weight, const HostTensor& like, int64_t rows)
 bool repack(CpuWeight& weight, std::span<const HostTensor> parts, ggml_backend_buffer_type_t type) {
   ggml_tensor* tensor = new_tensor(weight, parts.front(), weight.rows);
   const size_t bytes = ggml_backend_buft_get_alloc_size(type, tensor);
-  weight.buffer = ggml_backend_buft_alloc_buffer(type, bytes);
+  weight.buffer = GgmlDevice::allocate(type, bytes);
   if (weight.buffer == nullptr) return false;
   if (ggml_backend_tensor_alloc(weight.buffer, tensor, ggml_backend_buffer_get_base(weight.buffer)) !=
       GGML_STATUS_SUCCESS) {
     return false;
   }
   if (parts.size() == 1) {
-    ggml_backend_tensor_set(tensor, parts.front().data, 0, ggml_nbytes(tensor));
+    if (!GgmlDevice::fill(tensor, parts.front().data)) return false;
   } else {
     std::vector<std::byte> stacked(ggml_nbytes(tensor));
     size_t offset = 0;
@@ -44,7 +44,7 @@ bool repack(CpuWeight& weight, std::span<const HostTensor> parts, ggml_backend_b
       offset += part_bytes;
     }
     EI_CHECK_EQ(offset, stacked.size());
-    ggml_backend_tensor_set(tensor, stacked.data(), 0, stacked.size());
+    if (!GgmlDevice::fill(tensor, stacked.data())) return false;
   }
   weight.parts.push_back({tensor, 0, weight.rows});
   weight.held_bytes = static_cast<int64_t>(bytes);

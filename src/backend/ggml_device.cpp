@@ -1,8 +1,10 @@
 #include "backend/ggml_device.h"
 
 #include <chrono>
+#include <cstdlib>
 #include <future>
 #include <new>
+#include <string_view>
 #include <system_error>
 #include <thread>
 
@@ -174,6 +176,23 @@ ggml_backend_buffer_type_t GgmlDevice::repacked_type(ggml_type type, int64_t row
   }
   ggml_free(context);
   return found;
+}
+
+// The buffer type of AMX prints when it gets no memory, so as much is taken and given back first.
+ggml_backend_buffer_t GgmlDevice::allocate(ggml_backend_buffer_type_t type, size_t bytes) {
+  constexpr size_t kSlack = size_t{64} << 10;  // alignment and the buffer's own parts
+  void* rehearsal = std::malloc(bytes + kSlack);
+  if (rehearsal == nullptr) return nullptr;
+  std::free(rehearsal);
+  return ggml_backend_buft_alloc_buffer(type, bytes);
+}
+
+// AMX weights are rearranged by a thread for each core of the machine; when one cannot be started, the program ends.
+bool GgmlDevice::fill(ggml_tensor* tensor, const void* data) {
+  const bool amx = std::string_view(ggml_backend_buffer_name(tensor->buffer)) == "AMX";
+  if (amx && !rehearse(static_cast<int>(std::thread::hardware_concurrency()) + 1).ok()) return false;
+  ggml_backend_tensor_set(tensor, data, 0, ggml_nbytes(tensor));
+  return true;
 }
 
 }  // namespace ei

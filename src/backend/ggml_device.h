@@ -35,6 +35,10 @@ class GgmlDevice {
   Status compute(ggml_cgraph* graph, Watch& watch);
   // The buffer type that holds `type` weights [rows, cols] in a form with faster kernels, or null.
   ggml_backend_buffer_type_t repacked_type(ggml_type type, int64_t rows, int64_t cols) const;
+  // A buffer of `bytes`, or null without a word where the memory is not there.
+  static ggml_backend_buffer_t allocate(ggml_backend_buffer_type_t type, size_t bytes);
+  // Writes the whole of a tensor that lies in such a buffer. False when the threads for it cannot be started.
+  static bool fill(ggml_tensor* tensor, const void* data);
 
  private:
   GgmlDevice() = default;

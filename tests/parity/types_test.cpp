@@ -31,7 +31,8 @@ std::vector<std::string> rare_types() {
   return names;
 }
 
-void expect_parity(const RandomModelSpec& spec) {
+// `same_products`: the bound where both sides multiply as ggml does.
+void expect_parity(const RandomModelSpec& spec, double same_products) {
   const RandomModelFile file(spec);
   const std::unique_ptr<LlamaOracle> oracle = LlamaOracle::load(file.path(), 512, /*f32_cache=*/true);
   ASSERT_NE(oracle, nullptr);
@@ -54,7 +55,7 @@ void expect_parity(const RandomModelSpec& spec) {
     record(own ? "default" : "ggml", gap);
     record(own ? "default_exact" : "ggml_exact", rounding);
     const bool provider = engine->backend().describe().find("in bf16 for prompts") != std::string::npos;
-    EXPECT_LE(gap.kl_divergence, provider ? kEightBits : kWorstDivergence);
+    EXPECT_LE(gap.kl_divergence, provider ? kEightBits : same_products);
     EXPECT_LE(rounding.kl_divergence, provider ? kWorstDivergence : kEightBits);
     EXPECT_EQ(gap.top_differs + rounding.top_differs, 0);
     EXPECT_GT(gap.judged, kTokens / 4);
@@ -63,7 +64,9 @@ void expect_parity(const RandomModelSpec& spec) {
 
 class WeightTypes : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(WeightTypes, MatchLibllama) { expect_parity(small_spec("llama", GetParam())); }
+TEST_P(WeightTypes, MatchLibllama) {
+  expect_parity(small_spec("llama", GetParam()), kWorstDivergence);
+}
 
 INSTANTIATE_TEST_SUITE_P(Rare, WeightTypes, ::testing::ValuesIn(rare_types()),
                          [](const auto& test) { return test.param; });
@@ -73,7 +76,7 @@ TEST(MixedWeightTypes, MatchLibllama) {
   spec.types = all_types();
   spec.layers = 4;  // 29 matrices: every type comes up, and Q, K and V of a layer differ
   ASSERT_LE(std::ssize(spec.types), 1 + 7 * spec.layers);
-  expect_parity(spec);
+  expect_parity(spec, bounds_of("llama", "Q4_K").ggml_short);  // it has weights in Q4_K
 }
 
 }  // namespace

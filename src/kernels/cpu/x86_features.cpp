@@ -20,6 +20,12 @@ bool saves(uint64_t states) {
   return ((uint64_t{high} << 32 | low) & states) == states;
 }
 
+// By hand: not every compiler knows the unit's name.
+bool converts_half() {
+  uint32_t a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+
 // Tiles of one element type, by its bit in leaf 7.
 bool has_tiles(int type_bit) {
   constexpr int kTiles = 24;
@@ -34,7 +40,7 @@ bool has_tiles(int type_bit) {
 }  // namespace
 
 bool cpu_has_avx2() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && converts_half();
 }
 
 bool cpu_has_avx512() {
