@@ -79,7 +79,12 @@ Result<std::unique_ptr<Session>> Engine::new_session(const SessionOptions& optio
       names += (names.empty() ? "" : ", ") + std::string(known.name);
     return make_error(ErrorKind::kUsage, "unknown method '%s' (available: %s)", options.method.c_str(), names.c_str());
   }
-  const policy::PrefillOptions prefill = options.prefill.value_or(method->prefill);
+  std::vector<int32_t> windows;
+  for (const model::LayerFacts& facts : config().per_layer) windows.push_back(facts.window);
+  const policy::PrefillOptions asked = options.prefill.value_or(method->prefill);
+  EI_RETURN_IF_ERROR(policy::validate(asked));
+  const policy::PrefillOptions prefill = policy::for_model(
+      asked, config().layers, static_cast<int32_t>(std::count(windows.begin(), windows.end(), 0)));
   const policy::KvOptions kv_options = options.kv.value_or(method->kv);
   EI_RETURN_IF_ERROR(policy::validate(prefill));
   EI_RETURN_IF_ERROR(policy::validate(kv_options));
@@ -101,11 +106,9 @@ Result<std::unique_ptr<Session>> Engine::new_session(const SessionOptions& optio
                                .products = config().products_per_token(),
                                .key_type = store.key_type,
                                .global = {}};
-    for (const model::LayerFacts& facts : config().per_layer) shape.global.push_back(facts.window == 0 ? 1 : 0);
+    for (const int32_t window : windows) shape.global.push_back(window == 0 ? 1 : 0);
     planner.emplace(backend(), prefill, std::move(shape));
   }
-  std::vector<int32_t> windows;
-  for (const model::LayerFacts& facts : config().per_layer) windows.push_back(facts.window);
   std::optional<kv::Compressor> compressor;
   if (kv_options.rule != policy::KvRule::kKeepAll) {
     kv::CompressorShape shape{.heads = config().heads,

@@ -20,7 +20,9 @@ EntropyBudget::EntropyBudget(const PrefillOptions& options, int32_t kv_heads)
       grid_(options.grid()),
       rigid_test_(options.rigid_test),
       heads_(static_cast<size_t>(kv_heads), Head{.entropy = 0, .tokens = base_, .rigid = true}),
-      before_latest_(heads_) {}
+      before_latest_(heads_) {
+  EI_CHECK_LT(0, options.base_budget);
+}
 
 void EntropyBudget::step(Head& head, int32_t segment, float entropy) const {
   if (segment > 0 && entropy >= threshold_) head.rigid = false;

@@ -1,5 +1,6 @@
 #include "policy/prefill_options.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace ei::policy {
@@ -68,10 +69,20 @@ std::optional<LogitScale> logit_scale_from_name(std::string_view name) {
   return std::nullopt;
 }
 
+PrefillOptions for_model(PrefillOptions options, int32_t layers, int32_t global_layers) {
+  constexpr int32_t kEveryLayerGlobal = 1024;
+  if (options.base_budget == 0) {
+    const double share = static_cast<double>(layers) / std::max(global_layers, 1);
+    const auto tokens = static_cast<int32_t>(kEveryLayerGlobal * share);
+    options.base_budget = std::max({tokens / options.block * options.block, options.block, options.min_budget});
+  }
+  return options;
+}
+
 Status validate(const PrefillOptions& options) {
   EI_RETURN_IF_ERROR(positive("segment", options.segment));
   EI_RETURN_IF_ERROR(positive("block", options.block));
-  EI_RETURN_IF_ERROR(positive("base budget", options.base_budget));
+  EI_RETURN_IF_ERROR(at_least_zero("base budget", options.base_budget));
   if (options.segment % options.block != 0)
     return make_error(ErrorKind::kUsage, "block must divide segment: %d does not divide %d", options.block,
                       options.segment);
@@ -85,7 +96,7 @@ Status validate(const PrefillOptions& options) {
   EI_RETURN_IF_ERROR(at_least_zero("resting share", options.resting_share));
   EI_RETURN_IF_ERROR(at_least_zero("wide share", options.wide_share));
   EI_RETURN_IF_ERROR(at_least_zero("rated share", options.rated_share));
-  if (options.min_budget < 0 || options.min_budget > options.base_budget)
+  if (options.min_budget < 0 || (options.base_budget > 0 && options.min_budget > options.base_budget))
     return make_error(ErrorKind::kUsage, "min budget must lie between 0 and the base budget: %d, base budget %d",
                       options.min_budget, options.base_budget);
   if (options.mode == SparseMode::kReleased && options.select != BlockRank::kMidrange)

@@ -60,7 +60,7 @@ struct PrefillOptions {
   int32_t segment = 512;       // S, query rows that share one choice
   int32_t block = 8;           // B, key rows chosen together; divides segment
   int32_t threshold = 4096;    // T: segments that begin before this position are dense
-  int32_t base_budget = 2048;  // B0, tokens
+  int32_t base_budget = 2048;  // B0, tokens; 0: for_model() chooses
   int32_t min_budget = 0;      // lower clamp of a dynamic budget, tokens; 0: base_budget
   double max_factor = 3.0;     // upper clamp, in base budgets
   double e_t = 1e-5;           // entropy under which a kv_head counts as rigid
@@ -86,6 +86,10 @@ struct PrefillOptions {
 
   SegmentGrid grid() const { return {segment, block}; }
 };
+
+// With a base budget for a model in which `global_layers` of `layers` see the whole text, unless one was given: 1024
+// tokens where all do; where few do they carry it all, and may spend what the others save.
+PrefillOptions for_model(PrefillOptions options, int32_t layers, int32_t global_layers);
 
 // One line that names the wrong value and the cure.
 Status validate(const PrefillOptions& options);

@@ -16,7 +16,7 @@ constexpr Method kMethods[] = {
     {.name = "entropyinfer",
      .summary = "entropy-guided sparse prefill, each kv_head with its own budget; repeated latent KV compression",
      .prefill = {.rule = PrefillRule::kEntropy,
-                 .base_budget = 1024,
+                 .base_budget = 0,
                  .early_share = 4,
                  .logit_scale = LogitScale::kInverseSqrtDim,
                  .select = BlockRank::kHabit,

@@ -133,6 +133,22 @@ TEST(Methods, OfOthersHaveThePublishedSettings) {
   }
 }
 
+TEST(Methods, GiveFewGlobalLayersTheBudgetOfAll) {
+  const PrefillOptions preset = find_method("entropyinfer")->prefill;
+  EXPECT_EQ(for_model(preset, 16, 16).base_budget, 1024);
+  EXPECT_EQ(for_model(preset, 18, 3).base_budget, 6144);
+  EXPECT_EQ(for_model(preset, 26, 4).base_budget, 6656);
+  EXPECT_EQ(for_model(preset, 34, 5).base_budget, 6960);  // whole blocks
+  EXPECT_EQ(for_model(preset, 4, 0).base_budget, 4096);   // none is sparse, whatever it says
+  PrefillOptions own = preset;
+  own.base_budget = 512;
+  EXPECT_EQ(for_model(own, 18, 3).base_budget, 512);
+  own = preset;
+  own.min_budget = 2048;
+  EXPECT_EQ(for_model(own, 16, 16).base_budget, 2048);
+  EXPECT_EQ(for_model(find_method("entropyinfer-released")->prefill, 18, 3).base_budget, 2048);
+}
+
 TEST(Methods, ReadNoBlockFromTheFutureAndStayInBudget) {
   for_every_method_and_prompt([](const PrefillOptions& options, const Prompt& prompt, uint64_t) {
     const BlockPlan plan = plan_whole(options, prompt);
