@@ -1,6 +1,5 @@
 // Products on matrix tiles (contract in gemm.h): 32 x 32 blocks of y, four tiles, by two tiles of x and two of W a
-// step. Element i of a tile's pair j is k = 32 * step + 16 * i + j, on both sides: packing then needs no shuffle across
-// lanes for x, and every pair still meets its partner.
+// step.
 #pragma once
 
 #include <algorithm>
@@ -8,46 +7,20 @@
 #include <string_view>
 
 #include "base/workers.h"
+#include "kernels/cpu/gemm_panels.h"
 #include "kernels/gemm.h"
 
 namespace ei::kernels {
 
 template <typename V, typename Tiles>
 struct TilesGemm {
-  static_assert(V::kWidth == 16);
-  static constexpr int64_t kRows = 32;     // of x in a panel: two tiles of A
-  static constexpr int64_t kColumns = 16;  // rows of W in a panel: one tile of B
-  static constexpr int64_t kStep = 32;
+  using Panels = PairPanels<V>;
+  static constexpr int64_t kRows = 32;                   // of x in a panel: two tiles of A
+  static constexpr int64_t kColumns = Panels::kColumns;  // one tile of B
+  static constexpr int64_t kStep = Panels::kStep;
   static constexpr int64_t kTile = 512;  // bf16
   // A pass over k: the panels of x and W that it reads, 16 KiB each, stay in the first-level cache together.
   static constexpr int64_t kPass = 256;
-
-  // [step][2][16 rows][16][2]
-  static void pack_rows(const float* from, int64_t stride, int64_t rows, int64_t cols, uint16_t* to) {
-    for (int64_t row = 0; row < kRows; ++row) {
-      uint16_t* at = to + row / 16 * kTile + row % 16 * 32;
-      for (int64_t k = 0; k < cols; k += kStep, at += 2 * kTile) {
-        const bool real = row < rows;
-        store_bits(
-            V::pair(load(from + row * stride, real ? cols : 0, k), load(from + row * stride, real ? cols : 0, k + 16)),
-            at);
-      }
-    }
-  }
-
-  // [step][16][16 columns][2]
-  static void pack_columns(const float* from, int64_t stride, int64_t rows, int64_t cols, uint16_t* to) {
-    for (int64_t k = 0; k < cols; k += kStep, to += kTile) {
-      V half[2][16];
-      for (int64_t i = 0; i < 2; ++i) {
-        for (int64_t row = 0; row < 16; ++row) {
-          half[i][row] = row < rows ? load(from + row * stride, cols, k + 16 * i) : V::zero();
-        }
-        V::transpose(half[i]);
-      }
-      for (int64_t j = 0; j < 16; ++j) store_bits(V::pair(half[0][j], half[1][j]), to + j * 32);
-    }
-  }
 
   static void multiply(const GemmTile& tile) {
     const Session session;
@@ -89,13 +62,6 @@ struct TilesGemm {
     Session& operator=(const Session&) = delete;
     typename Tiles::Config before;
   };
-
-  // Elements [at, at + 16) of a row of `cols`, zeros behind its end.
-  static V load(const float* row, int64_t cols, int64_t at) {
-    if (at + 16 <= cols) return V::load(row + at);
-    return at < cols ? V::load_first(row + at, static_cast<int>(cols - at), 0) : V::zero();
-  }
-  static void store_bits(V lanes, uint16_t* to) { lanes.store(reinterpret_cast<float*>(to)); }
 
   // The four tiles of a block: zero, or what store_tiles(sums, 256, 512, 64) left.
   static void start(const float* sums) {
@@ -141,8 +107,8 @@ constexpr GemmKernel make_tiles_gemm(std::string_view name, bool (*usable)()) {
           .row_panel = Kernel::kRows,
           .column_panel = Kernel::kColumns,
           .step = Kernel::kStep,
-          .pack_rows = Kernel::pack_rows,
-          .pack_columns = Kernel::pack_columns,
+          .pack_rows = Kernel::Panels::template pack_rows<Kernel::kRows>,
+          .pack_columns = Kernel::Panels::pack_columns,
           .multiply = Kernel::multiply};
 }
 
