@@ -11,7 +11,7 @@ build=${1:-build/cross}
 quick=AttentionChoice.*:Attention.SeesOnlyTheWindow:Attention.ReadsCompacted*:Attention.GivesZeros*:Attention.IsDense*
 plans=Attention.ReadsThePlannedBlocks*
 peaks=PeakChoice.*:ByteProducts/*:RowPeaks.*:*PeakTwins.*
-filter=${2:-$quick:$plans:Attention.DoesNotDependOnHow*:Rowwise.*:GemmChoice.*:$peaks}
+filter=${2:-$quick:$plans:Attention.DoesNotDependOnHow*:Rowwise.*:GemmChoice.*:*Gemm.*lanes:$peaks}
 
 case "$(uname -m)" in
   aarch64 | arm64) target=x86_64 ;;

@@ -1,6 +1,7 @@
 #include "kernels/gemm.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "kernels/attention.h"
 #include "kernels/cpu/variants.h"
@@ -16,15 +17,25 @@ constexpr int64_t kTileColumnPanels = 8;
 
 }  // namespace
 
-const GemmKernel* choose_gemm(std::string_view isa) {
+std::span<const GemmKernel* const> gemm_kernels() {
+  static const std::vector<const GemmKernel*> kernels = {
 #if defined(__aarch64__)
-  const GemmKernel& kernel = neonbf16_gemm();
-#else
-  const GemmKernel& kernel = amx_gemm();
+    &neonbf16_gemm(),
+#elif defined(__x86_64__)
+    &amx_gemm(),
+    &avx512bf16_gemm(),
 #endif
+  };
+  return kernels;
+}
+
+const GemmKernel* choose_gemm(std::string_view isa) {
   // The name of the capped list's first usable variant is enough: the kernels share their instructions' names.
   const AttentionVariant* variant = choose_attention(DType::kBF16, DType::kBF16, isa);
-  if (variant != nullptr && variant->name == kernel.name && kernel.usable()) return &kernel;
+  if (variant == nullptr) return nullptr;
+  for (const GemmKernel* kernel : gemm_kernels()) {
+    if (variant->name == kernel->name && kernel->usable()) return kernel;
+  }
   return nullptr;
 }
 

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "base/workers.h"
@@ -46,6 +47,8 @@ struct GemmKernel {
   int64_t packed_columns(int64_t n, int64_t k) const { return column_panels(n) * column_panel * depth(k); }
 };
 
+// All kernels compiled for this architecture, fastest first.
+std::span<const GemmKernel* const> gemm_kernels();
 // The fastest usable kernel, or null when this CPU multiplies no bf16 matrices here. `isa` (from EI_CPU_ISA) caps the
 // choice as it does for attention: a variant that it leaves out is not used for products either.
 const GemmKernel* choose_gemm(std::string_view isa);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "kernels/cpu/gemm_lanes.h"
 #include "kernels/cpu/gemm_tiles.h"
 #include "kernels/cpu/tiles_emulated.h"
 #include "kernels/cpu/vec_emulated.h"
@@ -19,13 +20,16 @@ namespace {
 
 constexpr float kUntouched = -77.0f;
 
-constexpr std::string_view kEmulated = "emulated tiles";
 bool always() { return true; }
+bool emulated(const GemmKernel& kernel) { return kernel.name.starts_with("emulated"); }
 
-// This CPU's kernel, if it has one, and the tiles of AMX in plain loops.
+// This CPU's kernels, and those of x86 in plain loops.
 std::vector<GemmKernel> kernels() {
-  std::vector<GemmKernel> all = {make_tiles_gemm<VecEmulated<16>, TilesEmulated>(kEmulated, always)};
-  if (const GemmKernel* own = choose_gemm("")) all.push_back(*own);
+  std::vector<GemmKernel> all = {make_tiles_gemm<VecEmulated<16>, TilesEmulated>("emulated_tiles", always),
+                                 make_lanes_gemm<VecEmulated<16>>("emulated_lanes", always)};
+  for (const GemmKernel* kernel : gemm_kernels()) {
+    if (kernel->usable()) all.push_back(*kernel);
+  }
   return all;
 }
 
@@ -73,13 +77,13 @@ void multiply(const GemmKernel& kernel, const std::vector<uint16_t>& weight, Mat
 }
 
 class Gemm : public testing::TestWithParam<GemmKernel> {};
-INSTANTIATE_TEST_SUITE_P(Kernels, Gemm, testing::ValuesIn(kernels()), [](const auto& instance) {
-  return instance.param.name == kEmulated ? std::string("Emulated") : std::string(instance.param.name);
-});
+INSTANTIATE_TEST_SUITE_P(Kernels, Gemm, testing::ValuesIn(kernels()),
+                         [](const auto& instance) { return std::string(instance.param.name); });
 
 TEST_P(Gemm, EqualsTheReferenceOnOddShapes) {
   const int64_t shapes[][3] = {{1, 1, 1},      {1, 8, 8},       {10, 8, 16},     {11, 9, 7},     {9, 7, 33},
-                               {131, 70, 100}, {250, 129, 384}, {33, 513, 1024}, {21, 40, 1032}, {25, 17, 4100}};
+                               {131, 70, 100}, {250, 129, 384}, {33, 513, 1024}, {21, 40, 1032}, {25, 17, 4100},
+                               {12, 32, 32},   {13, 48, 289},   {48, 31, 512}};
   uint32_t seed = 20;
   for (const auto& shape : shapes) {
     Problem problem(shape[0], shape[1], shape[2], ++seed);
@@ -104,8 +108,8 @@ TEST_P(Gemm, EqualsTheReferenceOnOddShapes) {
 }
 
 TEST_P(Gemm, DependsNeitherOnWorkersNorOnHowRowsAreCut) {
-  // Emulated tiles are slow: fewer rows, and k of three passes only.
-  const bool slow = GetParam().name == kEmulated;
+  // Emulation is slow: fewer rows, and k of three passes only.
+  const bool slow = emulated(GetParam());
   const int64_t rows_in_all = slow ? 70 : 157;
   for (const int64_t k : {int64_t{64}, slow ? int64_t{520} : int64_t{2500}}) {
     Problem problem(rows_in_all, 75, k, 3);
@@ -147,6 +151,16 @@ TEST_P(Gemm, OneRowsInfinitiesStayInThatRow) {
 TEST(GemmChoice, AnIsaBelowTheMatrixInstructionsTurnsItOff) {
   EXPECT_EQ(choose_gemm("scalar"), nullptr);
   EXPECT_EQ(choose_gemm("no such isa"), nullptr);
+}
+
+TEST(GemmChoice, TakesTheFirstThatIsUsableAndEachByItsName) {
+  const GemmKernel* first = nullptr;
+  for (const GemmKernel* kernel : gemm_kernels()) {
+    if (!kernel->usable()) continue;
+    if (first == nullptr) first = kernel;
+    EXPECT_EQ(choose_gemm(kernel->name), kernel) << kernel->name;
+  }
+  EXPECT_EQ(choose_gemm(""), first);
 }
 
 }  // namespace

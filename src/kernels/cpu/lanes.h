@@ -136,12 +136,12 @@ inline void finish_lanes(const float* sum, int count, int head_dim, float* const
 }
 
 // `high` rows of C += A B, C[high, vecs * kWidth]: A is broadcast element by element from a(row, depth), B is read from
-// b(depth), rows of lanes. With `pairs` an element is two bf16 and one step multiplies two.
+// b(depth, v), vectors of lanes. With `pairs` an element is two bf16 and one step multiplies two.
 template <typename V, int high, int vecs, bool pairs, typename A, typename B>
 inline void multiply_lanes(V (&c)[high][vecs], int depth, A a, B b) {
   for (int i = 0; i < depth; ++i) {
     V right[vecs];
-    for (int v = 0; v < vecs; ++v) right[v] = V::load(b(i) + v * V::kWidth);
+    for (int v = 0; v < vecs; ++v) right[v] = V::load(b(i, v));
     for (int row = 0; row < high; ++row) {
       const V left = V::set1(*a(row, i));
       for (int v = 0; v < vecs; ++v) {

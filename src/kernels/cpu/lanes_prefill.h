@@ -81,7 +81,7 @@ struct LanesPrefill {
       const float* a = keys + key * (dim / kStep);
       multiply_lanes<V, high, vecs, pairs>(
           c, dim / kStep, [&](int row, int i) { return a + row * (dim / kStep) + i; },
-          [&](int i) { return block.q + i * kRows; });
+          [&](int i, int v) { return block.q + i * kRows + v * kWidth; });
       for (int row = 0; row < high; ++row) {
         for (int v = 0; v < vecs; ++v) c[row][v].store(s + (key + row) * kRows + v * kWidth);
       }
@@ -107,7 +107,7 @@ struct LanesPrefill {
       const float* a = values + first / kStep * dim + d;
       multiply_lanes<V, high, vecs, pairs>(
           c, (last - first) / kStep, [&](int row, int i) { return a + i * dim + row; },
-          [&](int i) { return s + (first / kStep + i) * kRows; });
+          [&](int i, int v) { return s + (first / kStep + i) * kRows + v * kWidth; });
       for (int row = 0; row < high; ++row) {
         for (int v = 0; v < vecs; ++v) c[row][v].store(out + row * kRows + v * kWidth);
       }

@@ -22,7 +22,8 @@ inline double run_peak_lanes(int64_t rounds) {
   for (int64_t round = 0; round < rounds; round += kDepth) {
     const int depth = rounds - round < kDepth ? static_cast<int>(rounds - round) : kDepth;
     multiply_lanes<V, high, vecs, pairs>(
-        c, depth, [&](int row, int i) { return left + i * high + row; }, [&](int i) { return right + i * kWide; });
+        c, depth, [&](int row, int i) { return left + i * high + row; },
+        [&](int i, int v) { return right + i * kWide + v * V::kWidth; });
   }
   V total = V::zero();
   for (auto& row : c) {
