@@ -86,7 +86,7 @@ Result<std::unique_ptr<DenseProvider>> create_bf16_matmul(std::string_view isa) 
   const kernels::GemmKernel* kernel = kernels::choose_gemm(isa);
   if (kernel == nullptr) {
     return make_error(ErrorKind::kUsage,
-                      "EI_DENSE=bf16: this CPU (or EI_CPU_ISA) has no bf16 matrix instruction (BFMMLA, AMX-BF16)");
+                      "EI_DENSE=bf16: this CPU (or EI_CPU_ISA) multiplies no bf16 (BFMMLA, AMX-BF16, AVX512-BF16)");
   }
   return std::unique_ptr<DenseProvider>(std::make_unique<Bf16Matmul>(*kernel));
 }

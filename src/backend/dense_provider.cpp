@@ -25,13 +25,13 @@ std::span<const DenseEntry> dense_providers() {
 }
 
 Result<std::unique_ptr<DenseProvider>> create_dense_provider(std::string_view name, std::string_view isa) {
+  if (name.empty()) name = bf16_matmul_fast(isa) ? "bf16" : "ggml";
   if (name == "ggml") return std::unique_ptr<DenseProvider>();
   std::string known = "ggml";
   for (const DenseEntry& entry : dense_providers()) {
-    if (name.empty() ? entry.fast(isa) : entry.name == name) return entry.create(isa);
+    if (entry.name == name) return entry.create(isa);
     known += ", " + std::string(entry.name);
   }
-  if (name.empty()) return std::unique_ptr<DenseProvider>();
   return make_error(ErrorKind::kUsage, "unknown EI_DENSE '%s' (known: %s)", std::string(name).c_str(), known.c_str());
 }
 

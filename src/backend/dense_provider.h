@@ -1,6 +1,6 @@
 // Dense maths for prompts in bf16: y[M, N] = x[M, K] · W[N, K]^T, inputs rounded to bf16, sums in f32. A provider keeps
-// W in a packed form of its own and multiplies on the caller's workers; it starts no threads. Results depend neither on
-// the workers nor on how the rows of x are cut into products.
+// W in a packed form of its own and multiplies on the caller's workers; it starts no threads. Results do not depend on
+// the workers, and those of "bf16" not on how the rows of x are cut into products either.
 #pragma once
 
 #include <cstddef>
@@ -65,12 +65,11 @@ struct DenseEntry {
   std::string_view name;
   // An error (kUsage) when this build or this CPU cannot run it. `isa` is EI_CPU_ISA.
   Result<std::unique_ptr<DenseProvider>> (*create)(std::string_view isa);
-  bool (*fast)(
-      std::string_view isa);  // multiplies bf16 matrices natively on this CPU: taken when nothing was asked for
+  bool (*fast)(std::string_view isa);  // multiplies bf16 natively on this CPU
 };
 std::span<const DenseEntry> dense_providers();
 
-// The provider for EI_DENSE = `name`; null for "ggml", and for "" when no provider is fast on this CPU.
+// The provider for EI_DENSE = `name`; null for "ggml". "" is "bf16" where that is fast, "ggml" elsewhere.
 Result<std::unique_ptr<DenseProvider>> create_dense_provider(std::string_view name, std::string_view isa);
 
 }  // namespace ei

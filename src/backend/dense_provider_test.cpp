@@ -167,6 +167,18 @@ TEST(DenseChoice, GgmlNeedsNoProviderAndUnknownNamesAreRefused) {
   EXPECT_NE(unknown.error().message.find("ggml, bf16, onednn"), std::string::npos) << unknown.error().message;
 }
 
+TEST(DenseChoice, UnaskedOnlyOursIsTaken) {
+  for (const char* isa : {"", "scalar"}) {
+    const auto chosen = create_dense_provider("", isa);
+    const auto ours = create_dense_provider("bf16", isa);
+    ASSERT_TRUE(chosen.ok());
+    EXPECT_EQ(*chosen != nullptr, ours.ok());
+    if (ours.ok()) {
+      EXPECT_EQ((*chosen)->describe(), (*ours)->describe());
+    }
+  }
+}
+
 TEST(DenseChoice, AnIsaWithoutMatrixInstructionsTurnsOursOff) {
   for (const DenseEntry& entry : dense_providers()) {
     if (entry.name != "bf16") continue;
