@@ -1,5 +1,5 @@
-// Speed of the packed bf16 products alone, by every dense provider that is fast here, against the measured peak of this
-// machine:
+// Speed of the packed bf16 products alone, by every dense provider that is fast here and each of our kernels that this
+// CPU can run, against the measured peak of this machine:
 //   gemm_bench [--threads 1,2] [--rows 512] [--shapes 384x2048,1024x384] [--dense bf16,onednn]      (k x n)
 // Packing x is part of the time, packing W is not; the providers take turns. One thread is timed by its processor
 // seconds, several by the wall clock: run those on a quiet machine. Every line has first compared rows of its output
@@ -16,6 +16,7 @@
 #include "backend/dense_provider.h"
 #include "backend/host_memory.h"
 #include "base/thread_pool.h"
+#include "kernels/gemm.h"
 #include "kernels/peak.h"
 #include "kernels/reference/gemm_reference.h"
 #include "timing.h"
@@ -130,7 +131,7 @@ Result<bool> bench(const std::vector<Provider>& providers, int64_t m, int64_t k,
     all_right = all_right && right;
     const double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) / one.best;
     std::printf(
-        "gemm dense=%-6s threads=%d rows=%-5lld k=%-5lld n=%-5lld gflops=%-6.1f peak_share=%.2f pack_share=%.2f "
+        "gemm dense=%-15s threads=%d rows=%-5lld k=%-5lld n=%-5lld gflops=%-6.1f peak_share=%.2f pack_share=%.2f "
         "max_error=%.1e%s\n",
         one.provider.name.c_str(), pool.size(), static_cast<long long>(m), static_cast<long long>(k),
         static_cast<long long>(n), flops * 1e-9, flops / peak_flops, one.best_pack / one.best, error,
@@ -140,19 +141,36 @@ Result<bool> bench(const std::vector<Provider>& providers, int64_t m, int64_t k,
   return all_right;
 }
 
-int run(const Settings& settings) {
+// The names for EI_CPU_ISA that give a provider different kernels; "" alone for one that has no choice.
+std::vector<std::string_view> isas_of(const DenseEntry& entry) {
+  std::vector<std::string_view> isas;
+  for (const kernels::GemmKernel* kernel : kernels::gemm_kernels()) {
+    if (entry.name == "bf16" && kernel->usable()) isas.push_back(kernel->name);
+  }
+  return isas.empty() ? std::vector<std::string_view>{""} : isas;
+}
+
+Result<std::vector<Provider>> make_providers(const Settings& settings) {
   std::vector<Provider> providers;
   for (const DenseEntry& entry : dense_providers()) {
-    const std::string name(entry.name);
-    const bool named = std::find(settings.dense.begin(), settings.dense.end(), name) != settings.dense.end();
+    const bool named = std::find(settings.dense.begin(), settings.dense.end(), entry.name) != settings.dense.end();
     if (settings.dense.empty() ? !entry.fast("") : !named) continue;
-    auto made = entry.create("");
-    if (!made.ok()) {
-      std::fprintf(stderr, "gemm_bench: %s\n", made.error().message.c_str());
-      return 2;
+    for (const std::string_view isa : isas_of(entry)) {
+      EI_ASSIGN_OR_RETURN(auto made, entry.create(isa));
+      const std::string detail = isa.empty() ? "" : ":" + std::string(isa);
+      providers.push_back({std::string(entry.name) + detail, std::move(made)});
     }
-    providers.push_back({name, std::move(made).value()});
   }
+  return providers;
+}
+
+int run(const Settings& settings) {
+  const Result<std::vector<Provider>> made = make_providers(settings);
+  if (!made.ok()) {
+    std::fprintf(stderr, "gemm_bench: %s\n", made.error().message.c_str());
+    return 2;
+  }
+  const std::vector<Provider>& providers = made.value();
   if (providers.empty()) {
     std::fprintf(stderr, "gemm_bench: no dense provider is fast on this CPU\n");
     return 77;
