@@ -124,7 +124,8 @@ TEST(MethodOptions, ThatDoNotGoTogetherAreNamed) {
     return error_of("run", words);
   };
   EXPECT_EQ(sparse_error({"--block", "7"}), "block must divide segment: 7 does not divide 512");
-  EXPECT_NE(sparse_error({"--base-budget", "1024", "--min-budget", "4096"}).find("min budget must lie between 0 and the base budget"),
+  EXPECT_NE(sparse_error({"--base-budget", "1024", "--min-budget", "4096"})
+                .find("min budget must lie between 0 and the base budget"),
             std::string::npos);
   EXPECT_NE(sparse_error({"--sparse-mode", "released"}).find("midrange only"), std::string::npos);
   EXPECT_EQ(sparse_error({"--segment", "0"}).find("--segment: '0' is out of range"), 0u);

@@ -83,8 +83,8 @@ Result<std::unique_ptr<Session>> Engine::new_session(const SessionOptions& optio
   for (const model::LayerFacts& facts : config().per_layer) windows.push_back(facts.window);
   const policy::PrefillOptions asked = options.prefill.value_or(method->prefill);
   EI_RETURN_IF_ERROR(policy::validate(asked));
-  const policy::PrefillOptions prefill = policy::for_model(
-      asked, config().layers, static_cast<int32_t>(std::count(windows.begin(), windows.end(), 0)));
+  const policy::PrefillOptions prefill =
+      policy::for_model(asked, config().layers, static_cast<int32_t>(std::count(windows.begin(), windows.end(), 0)));
   const policy::KvOptions kv_options = options.kv.value_or(method->kv);
   EI_RETURN_IF_ERROR(policy::validate(prefill));
   EI_RETURN_IF_ERROR(policy::validate(kv_options));

@@ -64,9 +64,7 @@ void expect_parity(const RandomModelSpec& spec, double same_products) {
 
 class WeightTypes : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(WeightTypes, MatchLibllama) {
-  expect_parity(small_spec("llama", GetParam()), kWorstDivergence);
-}
+TEST_P(WeightTypes, MatchLibllama) { expect_parity(small_spec("llama", GetParam()), kWorstDivergence); }
 
 INSTANTIATE_TEST_SUITE_P(Rare, WeightTypes, ::testing::ValuesIn(rare_types()),
                          [](const auto& test) { return test.param; });
