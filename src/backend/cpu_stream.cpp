@@ -13,8 +13,17 @@ namespace ei {
 
 namespace {
 
-constexpr size_t kMaxNodes = 16384;   // a chunk of a 200-layer model needs about 3000
+constexpr size_t kMaxNodes = 16384;   // a chunk of a 200-layer model needs about 3000, of large matrices 13000
 constexpr int64_t kUnpackPiece = 64;  // rows a worker unpacks at a time
+
+// A product of ggml's cannot be interrupted, so large ones are cut by rows, into few pieces: each is a node.
+int64_t rows_at_once(int64_t rows, int64_t weights) {
+  constexpr int64_t kMultiplyAdds = int64_t{1} << 32;
+  constexpr int64_t kMostPieces = 8;
+  constexpr int64_t kWhole = 32;  // ggml's kernels take rows by fours and more
+  const int64_t piece = std::max({kMultiplyAdds / weights, (rows + kMostPieces - 1) / kMostPieces, int64_t{1}});
+  return (piece + kWhole - 1) / kWhole * kWhole;
+}
 
 const CpuWeight& cpu(const Weight& weight) { return static_cast<const CpuWeight&>(weight); }
 const float* gain_of(const Weight* weight) { return weight != nullptr ? cpu(*weight).vector.data() : nullptr; }
@@ -120,17 +129,21 @@ void CpuStream::matmul(const Weight& weight, Matrix x, Matrix y, const Weight* b
 }
 
 void CpuStream::matmul_ggml(const CpuWeight& weight, Matrix x, Matrix y) {
-  begin();
   for (const WeightPart& part : weight.parts) {
-    ggml_tensor* input = ggml_new_tensor_2d(context_, GGML_TYPE_F32, x.cols, x.rows);
-    input->data = x.data;
-    input->nb[1] = static_cast<size_t>(x.stride) * sizeof(float);
-    input->nb[2] = input->nb[3] = input->nb[1] * static_cast<size_t>(x.rows);
-    ggml_tensor* product = ggml_mul_mat(context_, part.tensor, input);
-    product->data = y.data + part.first_row;
-    product->nb[1] = static_cast<size_t>(y.stride) * sizeof(float);
-    product->nb[2] = product->nb[3] = product->nb[1] * static_cast<size_t>(y.rows);
-    add_node(product);
+    const int64_t piece = rows_at_once(x.rows, part.rows * weight.cols);
+    for (int64_t first = 0; first < x.rows; first += piece) {
+      begin();
+      const int64_t rows = std::min(piece, x.rows - first);
+      ggml_tensor* input = ggml_new_tensor_2d(context_, GGML_TYPE_F32, x.cols, rows);
+      input->data = x.data + first * x.stride;
+      input->nb[1] = static_cast<size_t>(x.stride) * sizeof(float);
+      input->nb[2] = input->nb[3] = input->nb[1] * static_cast<size_t>(rows);
+      ggml_tensor* product = ggml_mul_mat(context_, part.tensor, input);
+      product->data = y.data + first * y.stride + part.first_row;
+      product->nb[1] = static_cast<size_t>(y.stride) * sizeof(float);
+      product->nb[2] = product->nb[3] = product->nb[1] * static_cast<size_t>(rows);
+      add_node(product);
+    }
   }
 }
 

@@ -10,6 +10,7 @@
 #include "backend/backend.h"
 #include "backend/host_memory.h"
 #include "base/clock.h"
+#include "base/random.h"
 
 namespace ei {
 namespace {
@@ -93,6 +94,29 @@ TEST(CpuStream, TurnsAJobWithoutMemoryIntoAnErrorAndRunsNothingBehindIt) {
   stream->host([&] { ran = true; });
   EXPECT_TRUE(stream->synchronize().ok());
   EXPECT_TRUE(ran);
+}
+
+// Large products of ggml's are cut by rows, so that a cancelled stream answers soon.
+TEST(CpuStream, CutsLargeProductsWithoutChangingThem) {
+  BackendOptions options;
+  options.threads = 2;
+  options.dense = "ggml";
+  const std::unique_ptr<Backend> backend = std::move(create_backend("cpu", options)).value();
+  constexpr int64_t kSize = 2048, kRows = 1100, kSome = 5;  // 4.6e9 multiply-adds: two pieces
+  std::vector<float> w(kSize * kSize), x(kRows * kSize), y(kRows * kSize, -1), few(kSome * kSize, -1);
+  Random random(3);
+  for (float& value : w) value = static_cast<float>(random.uniform() - 0.5);
+  for (float& value : x) value = static_cast<float>(random.uniform() - 0.5);
+  const HostTensor tensor{.name = "w", .type = 0, .rows = kSize, .cols = kSize, .data = w.data()};
+  const std::unique_ptr<Weight> weight = std::move(backend->load_matrix({&tensor, 1}, MatrixUse::kEveryToken)).value();
+  const std::unique_ptr<Stream> stream = std::move(backend->new_stream(nullptr)).value();
+  stream->matmul(*weight, {x.data(), kRows, kSize, kSize}, {y.data(), kRows, kSize, kSize}, nullptr);
+  ASSERT_TRUE(stream->synchronize().ok());
+  for (const int64_t row : {int64_t{0}, int64_t{1022}, kRows - kSome}) {
+    stream->matmul(*weight, {x.data() + row * kSize, kSome, kSize, kSize}, {few.data(), kSome, kSize, kSize}, nullptr);
+    ASSERT_TRUE(stream->synchronize().ok());
+    for (int64_t i = 0; i < kSome * kSize; ++i) ASSERT_NEAR(y[row * kSize + i], few[i], 1e-3) << row << " " << i;
+  }
 }
 
 TEST(HostMemory, IsRefusedWhenTheSystemHasLess) {
