@@ -104,10 +104,6 @@ struct NeonBf16Prefill {
   }
 
  private:
-  // A row's maximum follows its scores only when they pass it by this much (weights reach 2^8, at no loss): almost
-  // every tile then leaves O and the scores as they are. Each row decides for itself, by its own scores.
-  static constexpr float kLazyMax = 8;
-
   // Per row pair, in the lanes {row 0, row 0, row 1, row 1} of a 2x2 result.
   struct Rows {
     float32x4_t highest[kRowPairs];  // of the scores of this tile, less the maximum so far

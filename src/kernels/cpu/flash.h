@@ -18,6 +18,9 @@ namespace ei::kernels {
 // Smaller than any score, yet finite: rows that have seen nothing keep it, and differences never become NaN.
 inline constexpr float kNoScore = -1e30f;
 inline constexpr double kLog2e = 1.4426950408889634;
+// A row's maximum follows its scores only when they pass it by this much: weights may then reach 2^8, which costs no
+// precision, and almost every tile or block leaves O as it is. Each row decides for itself, by its own scores.
+inline constexpr float kLazyMax = 8;
 
 // kRows query rows while one key tile is folded into them. Layouts of q and out are the ISA's own.
 template <typename Isa>
@@ -54,7 +57,8 @@ struct RowBlock {
 //   // rows[r] = out[r] / sum[r], zeros where sum[r] == 0
 //   static void finish(const RowBlock<Isa>& block, int count, int head_dim, float* const* rows);
 //
-// A decode ISA (reads K and V rows where they lie, `count` consecutive rows of one page):
+// A decode ISA (reads K and V rows where they lie, `count` consecutive rows of one page; `rows` are those of one token,
+// so that what a row gives does not depend on other tokens):
 //
 //   using Element = ...;
 //   static int padded_rows(int rows);      // q is sized [padded_rows, head_dim]
@@ -62,7 +66,8 @@ struct RowBlock {
 //   static void scores(const Element* q, int rows, const void* keys, int count, DType type, int head_dim,
 //                      float* s, int s_stride, const void* ahead);
 //   static float max(const float* s, int count);                    // count >= 1
-//   static float exp_sum(float* s, int count, float max);           // s = exp2(s - max); returns their sum
+//   static float exp_sum(float* s, int count, float max);           // s = c exp2(s - max), s - max <= kLazyMax, c the
+//                                                                   // ISA's constant; returns their sum
 //   static void accumulate(const float* p, int p_stride, int rows, const void* values, int count, DType type,
 //                          int head_dim, float* out, const void* ahead);   // out[rows, head_dim] += p values
 //

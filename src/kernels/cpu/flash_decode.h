@@ -45,9 +45,11 @@ class Decode {
  private:
   Decode(const AttentionParams& params, std::byte* scratch, Worker worker)
       : params_(params),
-        group_(params.num_heads / static_cast<int64_t>(params.kv.heads.size())),
-        rows_(static_cast<int>(params.tokens * group_)),
-        dim_(params.kv.head_dim) {
+        tokens_(static_cast<int>(params.tokens)),
+        group_(params.num_heads / static_cast<int>(params.kv.heads.size())),
+        rows_(tokens_ * group_),
+        dim_(params.kv.head_dim),
+        q_size_(int64_t{Isa::padded_rows(group_)} * dim_) {
     for (int64_t head = 0; head < static_cast<int64_t>(params.kv.heads.size()); ++head) {
       const Range chunks = chunks_of(head);
       max_chunks_ = std::max(max_chunks_, chunks.end - chunks.begin);
@@ -58,7 +60,7 @@ class Decode {
     sum_ = carver.take<float>(partials);
     out_ = carver.take<float>(partials * dim_);
     for (int index = 0; index < worker.count; ++index) {
-      auto* q = carver.take<typename Isa::Element>(int64_t{Isa::padded_rows(rows_)} * dim_);
+      auto* q = carver.take<typename Isa::Element>(tokens_ * q_size_);
       float* scores = carver.take<float>(int64_t{rows_} * kBlock);
       if (index != worker.index) continue;
       q_ = q;
@@ -95,12 +97,19 @@ class Decode {
       const int count = static_cast<int>(std::min<int64_t>(kBlock, end - slot));
       for_page_runs(list, slot, count, [&](int at, int length, const void* keys, const void* values) {
         const void* ahead = rows_ahead(list, slot + at, last, keys, values).keys;
-        Isa::scores(q_, rows_, keys, length, params_.kv.key_type, dim_, scores_ + at, kBlock, ahead);
+        for (int token = 0; token < tokens_; ++token) {
+          Isa::scores(q_ + token * q_size_, group_, keys, length, params_.kv.key_type, dim_,
+                      scores_ + int64_t{token} * group_ * kBlock + at, kBlock, ahead);
+        }
       });
       softmax(list, slot, count, max, sum, out);
       for_page_runs(list, slot, count, [&](int at, int length, const void* keys, const void* values) {
         const void* ahead = rows_ahead(list, slot + at, last, keys, values).values;
-        Isa::accumulate(scores_ + at, kBlock, rows_, values, length, params_.kv.value_type, dim_, out, ahead);
+        for (int token = 0; token < tokens_; ++token) {
+          const int64_t row = int64_t{token} * group_;
+          Isa::accumulate(scores_ + row * kBlock + at, kBlock, group_, values, length, params_.kv.value_type, dim_,
+                          out + row * dim_, ahead);
+        }
       });
     }
   }
@@ -121,10 +130,13 @@ class Decode {
     packed_head_ = kv_head;
     const float scale = static_cast<float>(static_cast<double>(params_.scale) * kLog2e);
     const float* rows[kMaxPackRows];
-    for (int begin = 0; begin < rows_; begin += kMaxPackRows) {
-      const int count = std::min(kMaxPackRows, rows_ - begin);
-      for (int i = 0; i < count; ++i) rows[i] = query_row(params_.q, params_.q_stride, kv_head, begin + i);
-      Isa::pack_queries(rows, count, dim_, scale, q_ + int64_t{begin} * dim_);
+    for (int token = 0; token < tokens_; ++token) {
+      for (int begin = 0; begin < group_; begin += kMaxPackRows) {
+        const int count = std::min(kMaxPackRows, group_ - begin);
+        for (int i = 0; i < count; ++i)
+          rows[i] = query_row(params_.q, params_.q_stride, kv_head, token * group_ + begin + i);
+        Isa::pack_queries(rows, count, dim_, scale, q_ + token * q_size_ + int64_t{begin} * dim_);
+      }
     }
   }
   template <typename T>
@@ -148,22 +160,26 @@ class Decode {
 
   // Turns the scores of slots [slot, slot + count) into weights, row by row; what a row does not see weighs 0.
   void softmax(const KeyList& list, int64_t slot, int count, float* max, float* sum, float* out) {
+    int begin = 0;
+    int end = 0;
     for (int row = 0; row < rows_; ++row) {
-      const Range range = visible_keys(params_, list, row / group_);
-      const int begin = static_cast<int>(std::clamp<int64_t>(range.begin - slot, 0, count));
-      const int end = std::max(begin, static_cast<int>(std::clamp<int64_t>(range.end - slot, 0, count)));
+      if (row % group_ == 0) {
+        const Range range = visible_keys(params_, list, row / group_);
+        begin = static_cast<int>(std::clamp<int64_t>(range.begin - slot, 0, count));
+        end = std::max(begin, static_cast<int>(std::clamp<int64_t>(range.end - slot, 0, count)));
+      }
       float* s = scores_ + int64_t{row} * kBlock;
       std::fill(s, s + begin, 0.0f);
       std::fill(s + end, s + count, 0.0f);
       if (begin == end) continue;
-      const float highest = std::max(max[row], Isa::max(s + begin, end - begin));
-      const float correction = std::exp2(max[row] - highest);
-      const float weight = Isa::exp_sum(s + begin, end - begin, highest);
-      sum[row] = sum[row] * correction + weight;
-      if (highest != max[row]) {
+      const float highest = Isa::max(s + begin, end - begin);
+      if (highest > max[row] + kLazyMax) {
+        const float correction = std::exp2(max[row] - highest);
+        sum[row] *= correction;
         for (int d = 0; d < dim_; ++d) out[int64_t{row} * dim_ + d] *= correction;
+        max[row] = highest;
       }
-      max[row] = highest;
+      sum[row] += Isa::exp_sum(s + begin, end - begin, max[row]);
     }
   }
 
@@ -189,9 +205,11 @@ class Decode {
   static constexpr int kMaxPackRows = 16;
 
   const AttentionParams& params_;
-  const int64_t group_;
-  const int rows_;
+  const int tokens_;
+  const int group_;
+  const int rows_;  // tokens x group
   const int dim_;
+  const int64_t q_size_;  // packed queries of one token
   int64_t max_chunks_ = 0;
   int64_t packed_head_ = -1;
   float* max_;                          // [kv_heads, max_chunks, rows] partial softmax of every chunk

@@ -32,10 +32,6 @@ inline V exp2_of(V x) {
   return V::scale_by_power(p, whole);
 }
 
-// A maximum is followed only when it grew by more than this factor's logarithm: weights may then reach 2^8, which
-// costs no precision, and almost every tile leaves O as it is. Each row decides for itself.
-inline constexpr float kLazyMax = 8;
-
 // The online softmax of one block of rows over keys [first, last) of a tile; both are multiples of four.
 //   score(key, v)         where the scores of `key` for the v-th vector of rows lie
 //   emit(key, v, p0, p1)  takes the weights of keys key, key + 1
