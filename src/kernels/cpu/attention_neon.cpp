@@ -156,8 +156,8 @@ struct NeonPrefill {
     float32x4_t sum0 = vdupq_n_f32(0);
     float32x4_t sum1 = sum0;
     for (int key = first; key < last; key += 8) {
-      float32x4_t p0 = exp2_neon<6>(vsubq_f32(vld1q_f32(s + key), max));
-      float32x4_t p1 = exp2_neon<6>(vsubq_f32(vld1q_f32(s + key + 4), max));
+      float32x4_t p0 = Exp2::of(vsubq_f32(vld1q_f32(s + key), max));
+      float32x4_t p1 = Exp2::of(vsubq_f32(vld1q_f32(s + key + 4), max));
       if constexpr (kMasked) {
         p0 = vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(p0), visible(key)));
         p1 = vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(p1), visible(key + 4)));
@@ -167,7 +167,7 @@ struct NeonPrefill {
       sum0 = vaddq_f32(sum0, p0);
       sum1 = vaddq_f32(sum1, p1);
     }
-    const float correction = vgetq_lane_f32(exp2_neon<6>(vdupq_n_f32(before - highest)), 0);
+    const float correction = vgetq_lane_f32(Exp2::of(vdupq_n_f32(before - highest)), 0);
     block.max[row] = highest;
     block.sum[row] = block.sum[row] * correction + vaddvq_f32(vaddq_f32(sum0, sum1));
     return correction;

@@ -182,7 +182,7 @@ struct NeonBf16Prefill {
         }
       }
       // The first maximum of a row may be of either sign, and has nothing to correct.
-      const float32x4_t correction = exp2_neon<6>(vminq_f32(vnegq_f32(rows.shift[i]), vdupq_n_f32(0)));
+      const float32x4_t correction = Exp2::of(vminq_f32(vnegq_f32(rows.shift[i]), vdupq_n_f32(0)));
       block.sum[2 * i] *= vgetq_lane_f32(correction, 0);
       block.sum[2 * i + 1] *= vgetq_lane_f32(correction, 2);
       for (int d = 0; d < dim; d += 8) {

@@ -55,7 +55,7 @@ struct NeonDecode {
     return highest;
   }
 
-  static float exp_sum(float* s, int count, float max) { return exp_sum_neon<6>(s, count, max); }
+  static float exp_sum(float* s, int count, float max) { return exp_sum_neon<Exp2>(s, count, max); }
 
   static void accumulate(const float* p, int p_stride, int rows, const void* values, int count, DType type, int dim,
                          float* out, const void*) {

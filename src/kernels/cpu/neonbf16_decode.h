@@ -39,7 +39,7 @@ struct NeonBf16Decode {
   }
 
   static float max(const float* s, int count) { return NeonDecode::max(s, count); }
-  static float exp_sum(float* s, int count, float max) { return exp_sum_neon<4>(s, count, max); }
+  static float exp_sum(float* s, int count, float max) { return exp_sum_neon<RoughExp2>(s, count, max); }
 
   static void accumulate(const float* p, int p_stride, int rows, const void* values, int count, DType, int dim,
                          float* out, const void* ahead) {
