@@ -1,7 +1,7 @@
-// The decode half of the bf16 ARM variant (contract in flash.h), by BFMMLA: two rows of four bf16 times two rows of
-// four, added to a 2x2 of fp32 lanes. Query rows are packed in pairs; two rows of K become an operand by swapping
-// halves, four rows of V by a transposition. A row's result does not depend on the rows beside it. Unnamed namespace:
-// see flash.h.
+// The decode half of the bf16 ARM variant (contract in flash.h). Rows by four use BFMMLA: two rows of four bf16 times
+// two rows of four, added to a 2x2 of fp32 lanes. Their queries are packed in pairs; two rows of K become an operand by
+// swapping halves, four rows of V by a transposition. The one to three rows behind them meet K by BFDOT, which takes
+// rows as they lie. Unnamed namespace: see flash.h.
 #pragma once
 
 #include <algorithm>
@@ -9,32 +9,34 @@
 #include <type_traits>
 
 #include "kernels/cpu/neon_decode.h"
+#include "kernels/cpu/neonbf16_three.h"
 
 namespace ei::kernels {
 namespace {
 
 struct NeonBf16Decode {
   using Element = uint16_t;
-  static int padded_rows(int rows) { return (rows + 1) / 2 * 2; }
+  static int padded_rows(int rows) { return rows; }
 
-  // [row pair, dim / 4, 2 rows, 4 dims]; a row without a partner has one of zeros.
+  // Rows by four as [2 row pairs, dim / 4, 2 rows, 4 dims]; the one to three behind them as they are.
   static void pack_queries(const float* const* rows, int count, int dim, float scale, uint16_t* to) {
-    for (int row = 0; row < padded_rows(count); ++row) {
-      uint16_t* at = to + row / 2 * 2 * dim + row % 2 * 4;
-      for (int d = 0; d < dim; d += 4) {
-        const float32x4_t q = row < count ? vmulq_n_f32(vld1q_f32(rows[row] + d), scale) : vdupq_n_f32(0);
-        vst1_u16(at + 2 * d, to_bf16(q));
-      }
+    for (int row = 0; row < count; ++row) {
+      const bool paired = row < count / 4 * 4;
+      uint16_t* at = paired ? to + row / 2 * 2 * dim + row % 2 * 4 : to + row * dim;
+      for (int d = 0; d < dim; d += 4)
+        vst1_u16(at + (paired ? 2 * d : d), to_bf16(vmulq_n_f32(vld1q_f32(rows[row] + d), scale)));
     }
   }
 
   static void scores(const uint16_t* q, int rows, const void* keys, int count, DType, int dim, float* s, int s_stride,
                      const void* ahead) {
-    for_pairs(rows, [&](int row, auto pairs) {
-      with_dim(dim, [&](auto d) {
-        dots<pairs()>(q + row * dim, rows - row, static_cast<const uint16_t*>(keys), count, d, s + row * s_stride,
-                      s_stride, static_cast<const uint16_t*>(ahead));
-      });
+    const auto* from = static_cast<const uint16_t*>(keys);
+    const auto* next = static_cast<const uint16_t*>(ahead);
+    with_dim(dim, [&](auto d) {
+      for (; rows >= 4; rows -= 4, q += 4 * dim, s += 4 * s_stride) dots_of_four(q, from, count, d, s, s_stride, next);
+      if (rows == 3) dots<3>(q, from, count, d, s, s_stride, next);
+      if (rows == 2) dots<2>(q, from, count, d, s, s_stride, next);
+      if (rows == 1) dots<1>(q, from, count, d, s, s_stride, next);
     });
   }
 
@@ -44,12 +46,19 @@ struct NeonBf16Decode {
   static void accumulate(const float* p, int p_stride, int rows, const void* values, int count, DType, int dim,
                          float* out, const void* ahead) {
     for (int begin = 0; begin < count; begin += kMaxKeys) {
-      const uint16_t* from = static_cast<const uint16_t*>(values) + int64_t{begin} * dim;
+      const int64_t at = int64_t{begin} * dim;
+      const uint16_t* from = static_cast<const uint16_t*>(values) + at;
+      const uint16_t* next = static_cast<const uint16_t*>(ahead) + at;
       const int keys = std::min(kMaxKeys, count - begin);
       for_pairs(rows, [&](int row, auto pairs) {
+        const float* weights = p + row * p_stride + begin;
+        float* to = out + row * dim;
+        const int done = rows - row == 3 && dim % kThreeColumns == 0 ? keys / 8 * 8 : 0;
+        if (done > 0) weigh_three(weights, p_stride, from, done, dim, to, next);
+        if (done == keys) return;
         with_dim(dim, [&](auto d) {
-          weigh<pairs()>(p + row * p_stride + begin, p_stride, rows - row, from, keys, d, out + row * dim,
-                         static_cast<const uint16_t*>(ahead) + int64_t{begin} * dim);
+          weigh<pairs()>(weights + done, p_stride, rows - row, from + done * dim, keys - done, d, to,
+                         next + done * dim);
         });
       });
     }
@@ -59,7 +68,7 @@ struct NeonBf16Decode {
   // Into the L2 cache: the L1 cache has too few requests in flight to wait for memory, and would stall the loop.
   static void fetch(const uint16_t* at) { __builtin_prefetch(at, 0, 2); }
 
-  static constexpr int kMaxKeys = 128;
+  static constexpr int kMaxKeys = kThreeKeys;
 
   static bfloat16x8_t load(const uint16_t* from) { return vreinterpretq_bf16_u16(vld1q_u16(from)); }
   static uint16x4_t to_bf16(float32x4_t lanes) { return vreinterpret_u16_bf16(vcvt_bf16_f32(lanes)); }
@@ -80,17 +89,55 @@ struct NeonBf16Decode {
     if (row < rows) use(row, std::integral_constant<int, 1>{});
   }
 
-  // Scores of kPairs pairs of query rows, eight keys at a time; behind the last key it is repeated.
-  template <int kPairs, typename Dim>
-  static void dots(const uint16_t* q, int rows, const uint16_t* keys, int count, Dim dim, float* s, int s_stride,
+  // Scores of kRows query rows, eight keys at a time, by BFDOT; behind the last key it is repeated.
+  template <int kRows, typename Dim>
+  static void dots(const uint16_t* q, const uint16_t* keys, int count, Dim dim, float* s, int s_stride,
                    const uint16_t* ahead) {
+    constexpr int kKeys = 8;
+    for (int key = 0; key < count; key += kKeys) {
+      const uint16_t* k[kKeys];
+      for (int j = 0; j < kKeys; ++j) k[j] = keys + int64_t{key + j} * dim;
+      if (count - key < kKeys) {
+        for (int j = count - key; j < kKeys; ++j) k[j] = k[count - key - 1];
+      }
+      float32x4_t acc[kRows][kKeys];
+      for (auto& row : acc) {
+        for (auto& lanes : row) lanes = vdupq_n_f32(0);
+      }
+      for (int d = 0; d < dim; d += 8) {
+        for (int j = 0; j < kKeys; j += 4) fetch(ahead + key * dim + kKeys * d + 8 * j);
+        bfloat16x8_t query[kRows];
+        for (int row = 0; row < kRows; ++row) query[row] = load(q + row * dim + d);
+        for (int j = 0; j < kKeys; ++j) {
+          const bfloat16x8_t loaded = load(k[j] + d);
+          for (int row = 0; row < kRows; ++row) acc[row][j] = vbfdotq_f32(acc[row][j], query[row], loaded);
+        }
+      }
+      const int some = std::min(kKeys, count - key);
+      for (int row = 0; row < kRows; ++row) {
+        float line[kKeys];
+        float* to = s + row * s_stride + key;
+        float* at = some == kKeys ? to : line;
+        for (int j = 0; j < kKeys; j += 4) {
+          vst1q_f32(at + j,
+                    vpaddq_f32(vpaddq_f32(acc[row][j], acc[row][j + 1]), vpaddq_f32(acc[row][j + 2], acc[row][j + 3])));
+        }
+        if (some < kKeys) std::memcpy(to, line, static_cast<size_t>(some) * sizeof(float));
+      }
+    }
+  }
+
+  // The same of four rows, by BFMMLA: two rows of K become an operand by swapping halves.
+  template <typename Dim>
+  static void dots_of_four(const uint16_t* q, const uint16_t* keys, int count, Dim dim, float* s, int s_stride,
+                           const uint16_t* ahead) {
     for (int key = 0; key < count; key += 8) {
       const uint16_t* k[8];
       for (int j = 0; j < 8; ++j) k[j] = keys + int64_t{key + j} * dim;
       if (count - key < 8) {
         for (int j = count - key; j < 8; ++j) k[j] = k[count - key - 1];
       }
-      float32x4_t acc[2][kPairs][4];  // [half of the dims, row pair, key pair]
+      float32x4_t acc[2][2][4];  // [half of the dims, row pair, key pair]
       for (auto& half : acc) {
         for (auto& pair : half) {
           for (auto& lanes : pair) lanes = vdupq_n_f32(0);
@@ -104,20 +151,20 @@ struct NeonBf16Decode {
           const uint64x2_t odd = vreinterpretq_u64_u16(vld1q_u16(k[2 * j + 1] + d));
           const bfloat16x8_t low = vreinterpretq_bf16_u64(vzip1q_u64(even, odd));
           const bfloat16x8_t high = vreinterpretq_bf16_u64(vzip2q_u64(even, odd));
-          for (int pair = 0; pair < kPairs; ++pair) {
+          for (int pair = 0; pair < 2; ++pair) {
             const uint16_t* query = q + 2 * (pair * dim + d);
             acc[0][pair][j] = vbfmmlaq_f32(acc[0][pair][j], load(query), low);
             acc[1][pair][j] = vbfmmlaq_f32(acc[1][pair][j], load(query + 8), high);
           }
         }
       }
-      for (int pair = 0; pair < kPairs; ++pair) {
+      for (int pair = 0; pair < 2; ++pair) {
         float64x2_t two[4];  // [row 0, row 1] of two keys
         for (int j = 0; j < 4; ++j) two[j] = vreinterpretq_f64_f32(vaddq_f32(acc[0][pair][j], acc[1][pair][j]));
         float* to = s + 2 * pair * s_stride + key;
         const int some = std::min(8, count - key);
         store(vzip1q_f64(two[0], two[1]), vzip1q_f64(two[2], two[3]), some, to);
-        if (2 * pair + 1 < rows) store(vzip2q_f64(two[0], two[1]), vzip2q_f64(two[2], two[3]), some, to + s_stride);
+        store(vzip2q_f64(two[0], two[1]), vzip2q_f64(two[2], two[3]), some, to + s_stride);
       }
     }
   }
