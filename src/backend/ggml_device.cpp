@@ -180,8 +180,8 @@ ggml_backend_buffer_type_t GgmlDevice::repacked_type(ggml_type type, int64_t row
 
 // The buffer type of AMX prints when it gets no memory, so as much is taken and given back first.
 ggml_backend_buffer_t GgmlDevice::allocate(ggml_backend_buffer_type_t type, size_t bytes) {
-  constexpr size_t kSlack = size_t{64} << 10;  // alignment and the buffer's own parts
-  void* rehearsal = std::malloc(bytes + kSlack);
+  constexpr size_t kSlack = size_t{64} << 10;              // alignment and the buffer's own parts
+  void* volatile rehearsal = std::malloc(bytes + kSlack);  // or compilers would leave the pair out
   if (rehearsal == nullptr) return nullptr;
   std::free(rehearsal);
   return ggml_backend_buft_alloc_buffer(type, bytes);

@@ -10,7 +10,7 @@
 namespace ei::kernels {
 
 const GemmKernel& amx_gemm() {
-  static constexpr GemmKernel kKernel = make_tiles_gemm<Vec16, TilesAmx>("amx", cpu_has_amx_bf16);
+  static constexpr GemmKernel kKernel = make_pair_gemm<TilesGemm<Vec16, TilesAmx>>("amx", cpu_has_amx_bf16);
   return kKernel;
 }
 

@@ -9,7 +9,7 @@
 namespace ei::kernels {
 
 const GemmKernel& avx512bf16_gemm() {
-  static constexpr GemmKernel kKernel = make_lanes_gemm<Vec16>("avx512bf16", cpu_has_avx512bf16);
+  static constexpr GemmKernel kKernel = make_pair_gemm<LanesGemm<Vec16>>("avx512bf16", cpu_has_avx512bf16);
   return kKernel;
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <string_view>
 
 #include "base/workers.h"
 #include "kernels/cpu/gemm_panels.h"
@@ -93,18 +92,5 @@ struct LanesGemm {
     }
   }
 };
-
-template <typename V>
-constexpr GemmKernel make_lanes_gemm(std::string_view name, bool (*usable)()) {
-  using Kernel = LanesGemm<V>;
-  return {.name = name,
-          .usable = usable,
-          .row_panel = Kernel::kRows,
-          .column_panel = Kernel::kColumns,
-          .step = Kernel::kStep,
-          .pack_rows = Kernel::Panels::template pack_rows<Kernel::kRows>,
-          .pack_columns = Kernel::Panels::pack_columns,
-          .multiply = Kernel::multiply};
-}
 
 }  // namespace ei::kernels

@@ -3,6 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
+
+#include "kernels/gemm.h"
 
 namespace ei::kernels {
 
@@ -46,5 +49,19 @@ struct PairPanels {
   }
   static void store_bits(V lanes, uint16_t* to) { lanes.store(reinterpret_cast<float*>(to)); }
 };
+
+// The entry of a kernel on these panels: kRows, and multiply() of gemm.h.
+template <typename Kernel>
+constexpr GemmKernel make_pair_gemm(std::string_view name, bool (*usable)()) {
+  using Panels = typename Kernel::Panels;
+  return {.name = name,
+          .usable = usable,
+          .row_panel = Kernel::kRows,
+          .column_panel = Panels::kColumns,
+          .step = Panels::kStep,
+          .pack_rows = Panels::template pack_rows<Kernel::kRows>,
+          .pack_columns = Panels::pack_columns,
+          .multiply = Kernel::multiply};
+}
 
 }  // namespace ei::kernels

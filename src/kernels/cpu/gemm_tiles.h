@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <string_view>
 
 #include "base/workers.h"
 #include "kernels/cpu/gemm_panels.h"
@@ -98,18 +97,5 @@ struct TilesGemm {
     }
   }
 };
-
-template <typename V, typename Tiles>
-constexpr GemmKernel make_tiles_gemm(std::string_view name, bool (*usable)()) {
-  using Kernel = TilesGemm<V, Tiles>;
-  return {.name = name,
-          .usable = usable,
-          .row_panel = Kernel::kRows,
-          .column_panel = Kernel::kColumns,
-          .step = Kernel::kStep,
-          .pack_rows = Kernel::Panels::template pack_rows<Kernel::kRows>,
-          .pack_columns = Kernel::Panels::pack_columns,
-          .multiply = Kernel::multiply};
-}
 
 }  // namespace ei::kernels
