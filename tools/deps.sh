@@ -6,7 +6,8 @@
 #   models      SmolLM2-135M-Instruct and gemma-3-270m into EI_MODELS_DIR
 #   all         packages and llama: what a build needs (default)
 #   fetch NAME  one package of tools/deps.lock; prints its path
-# Finished steps are skipped, so an interrupted run goes on where it stopped and a finished one needs no network.
+# Finished steps are skipped and half a download is kept, so an interrupted run goes on where it stopped; a finished one
+# needs no network.
 # Environment: EI_DEPS_DIR (default .deps), EI_MODELS_DIR (default models), LLAMA_CPP_DIR, EI_PORTABLE=ON.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -79,9 +80,14 @@ fetch() {
     return 0
   fi
   python3 -m pip --version >/dev/null 2>&1 || die "python3 has no pip: install python3-pip"
+  say "fetching $requirement"
+  # Goes on in the middle of a file. pip cannot, but it knows more kinds of index.
+  if python3 "$root/tools/fetch_file.py" "$requirement" "$file" "$sum" "$deps/files" >&2; then
+    printf '%s\n' "$target"
+    return 0
+  fi
   scratch=$(mktemp -d "$deps/files/.partial.XXXXXX")
   trap 'rm -rf "$scratch"' EXIT
-  say "fetching $requirement"
   # pip itself checks the hash before it looks into the file (a source package would otherwise run code first).
   printf '%s --hash=sha256:%s\n' "$requirement" "$sum" >"$scratch/requirements.txt"
   local kind_flags=(--only-binary :all:)
@@ -92,6 +98,7 @@ fetch() {
   [ -f "$scratch/$file" ] || die "$requirement did not contain $file"
   echo "$sum  $scratch/$file" | sha256sum --check --status || die "sha256 of $file is not the pinned one"
   mv "$scratch/$file" "$target"
+  rm -f "$target.part"
   printf '%s\n' "$target"
 }
 

@@ -8,12 +8,13 @@ network.
 
 import argparse
 import fnmatch
-import hashlib
 import os
 import pathlib
 import subprocess
 import sys
 import zipfile
+
+from fetch_file import sha256_of
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CHUNK = 1 << 20
@@ -27,14 +28,6 @@ def read_models(lock_text):
         if words and words[0] == "model":
             rows.append((words[1], words[2], words[3], words[4:]))
     return rows
-
-
-def sha256_of(path):
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(CHUNK):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def fetch_package(name):
