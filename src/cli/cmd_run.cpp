@@ -1,9 +1,5 @@
 // run: one prompt, one answer. The prompt becomes a user message when the model has a chat template; --raw completes it
 // as it is.
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <memory>
 
 #include "cli/answer.h"
 #include "cli/command.h"
@@ -11,7 +7,7 @@
 #include "cli/kv_options.h"
 #include "cli/progress.h"
 #include "cli/setup.h"
-#include "report/plan_lines.h"
+#include "report/plan_file.h"
 
 namespace ei::cli {
 
@@ -20,28 +16,22 @@ constexpr size_t kShownPromptBytes = 400;
 
 // Writes the logits of every prompt position, then takes the last token back so that the answer can start from it.
 Status write_logits(const CommandContext& context, Session& session, std::span<const int32_t> prompt) {
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-  const std::string& path = context.settings.logits_out;
-  const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "wbe"));
-  if (file == nullptr) {
-    return make_error(ErrorKind::kRuntime, "cannot write %s: %s", path.c_str(), std::strerror(errno));
-  }
-  bool written = true;
+  report::ReportFile file(context.settings.logits_out);
+  EI_RETURN_IF_ERROR(file.check());
+  Status written;
   Progress progress(context.console, "reading the prompt");
   context.interrupts.enter(Interrupts::Phase::kPrompt);
   const Status status = session.evaluate(
       prompt,
       [&](int64_t, std::span<const float> logits) {
-        written = written && std::fwrite(logits.data(), sizeof(float), logits.size(), file.get()) == logits.size();
+        const std::string_view bytes(reinterpret_cast<const char*>(logits.data()), logits.size_bytes());
+        if (written.ok()) written = file.put(bytes);
       },
       [&](const PrefillProgress& state) { progress.update(state.done, state.total, state.elapsed_s); });
   context.interrupts.enter(Interrupts::Phase::kOutside);
   EI_RETURN_IF_ERROR(status);
-  if (!written || std::fflush(file.get()) != 0) {
-    return make_error(ErrorKind::kRuntime, "cannot write %s: %s", path.c_str(), std::strerror(errno));
-  }
+  EI_RETURN_IF_ERROR(written);
+  EI_RETURN_IF_ERROR(file.commit());
   return session.truncate(static_cast<int64_t>(prompt.size()) - 1);
 }
 

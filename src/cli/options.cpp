@@ -197,7 +197,7 @@ std::vector<Option> other_options() {
       {"--logits-out", "FILE", "write the prompt's logits: raw f32, [positions, vocab]", kRun,
        text(&Settings::logits_out)},
       {"--dump-plan", "FILE",
-       "write what a sparse prefill decided, as JSON lines: entropies, classes, budgets, chosen blocks", kRun,
+       "write what a sparse prefill decided, as JSON: entropies, classes, budgets, counts, chosen blocks", kRun,
        text(&Settings::dump_plan)},
       {"-o --output", "FILE", "the page to write; an older one is replaced", kInspect, text(&Settings::report)},
       {"--json", "", "report as JSON on stdout", kReports, toggle(&Settings::json)},

@@ -6,9 +6,9 @@
 
 namespace ei::report {
 
-nlohmann::ordered_json rounded(double value) {
+nlohmann::ordered_json rounded(double value, int digits) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.4g", value);
+  std::snprintf(text, sizeof text, "%.*g", digits, value);
   return std::isfinite(value) ? nlohmann::ordered_json(std::strtod(text, nullptr)) : nlohmann::ordered_json(nullptr);
 }
 
@@ -25,6 +25,7 @@ nlohmann::ordered_json prefill_json(const policy::PrefillOptions& options) {
           {"alpha", options.alpha},
           {"layer-skip", options.layer_skip},
           {"early-share", options.early_share},
+          {"rigid-test", options.rigid_test == policy::RigidTest::kCausal ? "causal" : "whole-trace"},
           {"layer-fusion", options.layer_fusion},
           {"logit-scale", policy::logit_scale_name(options.logit_scale)},
           {"last-dense", options.last_dense},

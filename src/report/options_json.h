@@ -11,7 +11,7 @@ namespace ei::report {
 nlohmann::ordered_json prefill_json(const policy::PrefillOptions& options);
 nlohmann::ordered_json kv_json(const policy::KvOptions& options);
 
-// Four digits: more than a curve can show, and short to write. Null for what is no number.
-nlohmann::ordered_json rounded(double value);
+// Four digits are more than a curve can show, and short to write. Null for what is no number.
+nlohmann::ordered_json rounded(double value, int digits = 4);
 
 }  // namespace ei::report

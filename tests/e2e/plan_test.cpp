@@ -23,14 +23,11 @@ std::string story(int sentences) {
   return text + "\n\nWhat is the pass key?";
 }
 
-std::vector<json> lines_of(const std::string& path) {
+json plan_of(const std::string& path) {
   std::ifstream file(path);
-  std::vector<json> lines;
-  for (std::string line; std::getline(file, line);) {
-    lines.push_back(json::parse(line, nullptr, false));
-    EXPECT_FALSE(lines.back().is_discarded()) << line;
-  }
-  return lines;
+  json plan = json::parse(file, nullptr, false);
+  EXPECT_FALSE(plan.is_discarded()) << path;
+  return plan;
 }
 
 std::vector<std::string> sparse_run(const std::string& path) {
@@ -57,7 +54,7 @@ std::vector<std::string> sparse_run(const std::string& path) {
 }
 
 TEST(DumpPlan, HoldsTheChoiceOfEveryLayerSegmentAndKvHead) {
-  const std::string path = write_file("plan.jsonl", "an older plan");
+  const std::string path = write_file("plan.json", "an older plan");
   std::vector<std::string> arguments = sparse_run(path);
   // All logits are wanted, so all rows of the last layer attend as well.
   arguments.insert(arguments.end(), {"--logits-out", write_file("plan_logits.bin", "")});
@@ -65,63 +62,65 @@ TEST(DumpPlan, HoldsTheChoiceOfEveryLayerSegmentAndKvHead) {
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.err.find("wrote " + path), std::string::npos) << outcome.err;
   const json printed = json::parse(outcome.out);
-  const std::vector<json> lines = lines_of(path);
-  ASSERT_GT(lines.size(), 1u);
-  const json& about = lines[0];
-  EXPECT_EQ(about["method"], "entropyinfer");
-  EXPECT_EQ(about["options"]["segment"], 128);
-  EXPECT_EQ(about["options"]["kv-policy"], "latent");
-  EXPECT_EQ(about["prompt_tokens"], printed["tokens"]["prompt"]);
-  EXPECT_EQ(about["density"], printed["prefill"]["density"]);
-  EXPECT_EQ(about["planned_layers"], (std::vector<int>{1, 2, 3, 4, 5, 6, 7})) << "layer 0 reads everything";
-  const int64_t prompt = about["prompt_tokens"];
-  const int64_t segments = (prompt + 127) / 128;
-  ASSERT_EQ(static_cast<int64_t>(lines.size()), 1 + 7 * segments);
+  const json plan = plan_of(path);
+  EXPECT_EQ(plan["method"], "entropyinfer");
+  EXPECT_EQ(plan["options"]["segment"], 128);
+  EXPECT_EQ(plan["options"]["rigid-test"], "causal");
+  EXPECT_EQ(plan["options"]["kv-policy"], "latent");
+  EXPECT_EQ(plan["prompt_tokens"], printed["tokens"]["prompt"]);
+  EXPECT_EQ(plan["density"], printed["prefill"]["density"]);
+  const int64_t prompt = plan["prompt_tokens"];
+  const auto segments = static_cast<size_t>((prompt + 127) / 128);
+  const char* const by_head[] = {"entropies", "classes", "kinds", "budgets", "counts", "blocks"};
+  for (const char* list : by_head) {
+    ASSERT_EQ(plan[list].size(), 8u) << list;
+    EXPECT_TRUE(plan[list][0].empty()) << list << ": layer 0 reads everything";
+  }
 
   // What the file leaves out are the pairs that the run left out.
   double pairs = printed["prefill"]["pairs_dense"];
-  for (size_t i = 1; i < lines.size(); ++i) {
-    const json& line = lines[i];
-    SCOPED_TRACE(line.dump().substr(0, 80));
-    EXPECT_EQ(line["layer"], 1 + (static_cast<int64_t>(i) - 1) / segments);
-    const int64_t segment = line["segment"];
-    EXPECT_EQ(segment, (static_cast<int64_t>(i) - 1) % segments);
-    EXPECT_EQ(line["first"], segment * 128);
-    const bool dense = segment * 128 < 256 || segment + 1 == segments;
-    EXPECT_EQ(line["dense"].get<bool>(), dense);
-    EXPECT_EQ(line.contains("blocks"), !dense);
-    for (const char* list : {"entropy", "class", "kind", "budget", "count"}) ASSERT_EQ(line[list].size(), 2u) << list;
+  for (size_t layer = 1; layer < 8; ++layer) {
+    ASSERT_EQ(plan["segments"][layer].size(), segments);
+    ASSERT_EQ(plan["dense"][layer].size(), segments);
+    for (const char* list : by_head) ASSERT_EQ(plan[list][layer].size(), 2u) << list;
     for (size_t h = 0; h < 2; ++h) {
-      EXPECT_TRUE(line["class"][h] == "rigid" || line["class"][h] == "dynamic") << line["class"][h];
-      const int64_t count = line["count"][h];
-      if (dense) {
-        EXPECT_EQ(count, segment * 16);
-        continue;
+      for (const char* list : by_head) ASSERT_EQ(plan[list][layer][h].size(), segments) << list;
+      for (size_t i = 0; i < segments; ++i) {
+        SCOPED_TRACE(str_format("layer %zu, kv_head %zu, segment %zu", layer, h, i));
+        EXPECT_EQ(plan["segments"][layer][i], i);
+        const bool dense = i * 128 < 256 || i + 1 == segments;
+        EXPECT_EQ(plan["dense"][layer][i].get<bool>(), dense);
+        const json& name = plan["classes"][layer][h][i];
+        EXPECT_TRUE(name == "rigid" || name == "dynamic") << name;
+        const size_t count = plan["counts"][layer][h][i];
+        const std::vector<size_t> blocks = plan["blocks"][layer][h][i];
+        EXPECT_EQ(blocks.size(), dense ? 0 : count);
+        if (dense) {
+          EXPECT_EQ(count, i * 16);
+          continue;
+        }
+        EXPECT_TRUE(std::is_sorted(blocks.begin(), blocks.end()));
+        for (const size_t block : blocks) EXPECT_LT(block, i * 16) << "from the future";
+        EXPECT_GT(count, 0u);
+        pairs -= 128.0 * static_cast<double>(i * 128 - count * 8);
       }
-      const std::vector<int64_t> blocks = line["blocks"][h];
-      EXPECT_EQ(static_cast<int64_t>(blocks.size()), count);
-      EXPECT_TRUE(std::is_sorted(blocks.begin(), blocks.end()));
-      for (const int64_t block : blocks) EXPECT_TRUE(block >= 0 && block < segment * 16) << "from the future";
-      EXPECT_GT(count, 0);
-      pairs -= 128.0 * static_cast<double>(segment * 128 - count * 8);
     }
   }
   EXPECT_EQ(pairs, printed["prefill"]["pairs"]);
 }
 
 TEST(DumpPlan, OfADenseMethodSaysThatNothingWasPlanned) {
-  const std::string path = write_file("dense.jsonl", "");
+  const std::string path = write_file("dense.json", "");
   const Outcome outcome = run({"run", "-p", "The river runs down.", "-n", "1", "--dump-plan", path});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const std::vector<json> lines = lines_of(path);
-  ASSERT_EQ(lines.size(), 1u);
-  EXPECT_EQ(lines[0]["method"], "full");
-  EXPECT_TRUE(lines[0]["planned_layers"].empty());
+  const json plan = plan_of(path);
+  EXPECT_EQ(plan["method"], "full");
+  EXPECT_EQ(plan["budgets"], json::parse("[[],[],[],[],[],[],[],[]]"));
 }
 
 TEST(DumpPlan, SaysAtOnceThatAFileCannotBeWritten) {
   const std::string folder = std::filesystem::path(write_file("x", "")).parent_path();
-  for (const std::string& path : {folder + "/missing/plan.jsonl", folder}) {
+  for (const std::string& path : {folder + "/missing/plan.json", folder}) {
     const Outcome outcome = run({"run", "-p", "x", "--dump-plan", path});
     EXPECT_EQ(outcome.code, 1);
     EXPECT_EQ(outcome.out, "");
@@ -131,7 +130,7 @@ TEST(DumpPlan, SaysAtOnceThatAFileCannotBeWritten) {
 }
 
 TEST(DumpPlan, LeavesAnOlderFileAloneWhenThePromptIsInterrupted) {
-  const std::string path = write_file("older.jsonl", "an older plan\n");
+  const std::string path = write_file("older.json", "an older plan\n");
   std::vector<std::string> arguments = sparse_run(path);
   arguments.push_back("-v");
   Process process({.arguments = arguments, .input = story(20000)});
@@ -143,7 +142,7 @@ TEST(DumpPlan, LeavesAnOlderFileAloneWhenThePromptIsInterrupted) {
   std::getline(file, text);
   EXPECT_EQ(text, "an older plan");
   for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(path).parent_path()))
-    EXPECT_EQ(entry.path().filename().string().find("older.jsonl."), std::string::npos) << entry.path();
+    EXPECT_EQ(entry.path().filename().string().find("older.json."), std::string::npos) << entry.path();
 }
 
 }  // namespace

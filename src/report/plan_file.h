@@ -1,4 +1,4 @@
-// What a sparse prefill decided, as JSON lines: one about the run, then one per layer and segment.
+// What a sparse prefill decided, as one JSON object: about the run, then lists by layer, kv_head and segment.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct PlanInput {
   int64_t prompt_tokens = 0;
   policy::KvOptions kv;
 };
-// Line by line: the plan of a long text is many megabytes.
+// Layer by layer: the plan of a long text is many megabytes.
 Status put_plan(const PlanInput& input, ReportFile& file);
 
 }  // namespace ei::report
