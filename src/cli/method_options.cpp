@@ -101,8 +101,8 @@ const std::vector<PrefillFlag>& prefill_table() {
        Reader::kPolicy, choose_policy},
       {"--segment", "N", "sparse prefill: query tokens that share one choice of blocks", Reader::kAnySparse,
        tokens(&Options::segment, 1)},
-      {"--block", "N", "sparse prefill: key tokens chosen together; divides the segment", Reader::kAnySparse,
-       tokens(&Options::block, 1)},
+      {"--block", "N", "sparse prefill: key tokens chosen together; divides the segment. Habit wants a multiple of 8",
+       Reader::kAnySparse, tokens(&Options::block, 1)},
       {"--threshold", "N", "sparse prefill: segments that begin before this position read everything",
        Reader::kAnySparse, tokens(&Options::threshold, 0)},
       {"--budget-rule", "RULE", "sparse prefill: entropy (follows the block scores) or fixed (always the base budget)",
@@ -198,6 +198,11 @@ std::string cause_of_full(const Settings& settings, const std::string& methods) 
 Error no_meaning(std::string_view flag, const std::string& with) {
   return make_error(ErrorKind::kUsage, "%s has no meaning with %s", std::string(flag).c_str(), with.c_str());
 }
+
+// Habits are seen in panels of eight keys.
+bool asks_for_odd_blocks(const PrefillOptions& options) {
+  return options.select == policy::BlockRank::kHabit && options.block % 8 != 0;
+}
 }  // namespace
 
 std::vector<Option> prefill_flags() {
@@ -228,6 +233,12 @@ Result<PrefillOptions> prefill_options(const Settings& settings) {
     if (!reads_sparsely(settings)) return no_meaning(flag.name, cause_of_full(settings, settings.method));
     EI_RETURN_IF_ERROR(flag.apply(options, *value));
   }
+  if (asks_for_odd_blocks(options)) {
+    if (settings.method_options.contains("select"))
+      return make_error(ErrorKind::kUsage, "--select habit needs blocks of a multiple of 8 tokens, not of %d",
+                        options.block);
+    options.select = policy::BlockRank::kPeak;
+  }
   for (const PrefillFlag& flag : prefill_table()) {
     if (given_value(settings, flag) == nullptr) continue;
     const bool needs_entropy = flag.reader == Reader::kEntropyRule || flag.reader == Reader::kHabitBudget;
@@ -239,6 +250,16 @@ Result<PrefillOptions> prefill_options(const Settings& settings) {
   }
   EI_RETURN_IF_ERROR(policy::validate(options));
   return options;
+}
+
+std::string method_note(const Settings& settings) {
+  const Result<PrefillOptions> preset = chosen_policy(settings);
+  const Result<PrefillOptions> options = prefill_options(settings);
+  const bool replaced = preset.ok() && options.ok() && preset->select == policy::BlockRank::kHabit &&
+                        options->select != preset->select && !settings.method_options.contains("select");
+  if (!replaced) return "";
+  return str_format("blocks of %d tokens are no multiple of 8: chosen by --select %s instead of habit, which is slower",
+                    options->block, policy::block_rank_name(options->select));
 }
 
 Settings settings_for_method(const Settings& settings, std::string_view method) {

@@ -19,6 +19,9 @@ std::vector<Option> prefill_flags();
 // the values do not go together.
 Result<policy::PrefillOptions> prefill_options(const Settings& settings);
 
+// What the options make of the preset that its name does not say, for a warning; empty when nothing.
+std::string method_note(const Settings& settings);
+
 // The settings of one method among several: without the options that mean nothing to it.
 Settings settings_for_method(const Settings& settings, std::string_view method);
 // Every option that was given must mean something to at least one of the methods, and fit each it means something to.

@@ -42,6 +42,20 @@ TEST(MethodOptions, ChangeOnlyTheFieldTheyName) {
   EXPECT_EQ(prefill({"--method", "full"}).rule, policy::PrefillRule::kDense);
 }
 
+TEST(MethodOptions, HabitTakesBlocksOfAMultipleOfEight) {
+  const Words odd = {"--method", "entropyinfer", "--segment", "60", "--block", "12"};
+  EXPECT_EQ(prefill(odd).select, policy::BlockRank::kPeak);
+  EXPECT_NE(method_note(*parse("run", odd)).find("blocks of 12 tokens"), std::string::npos);
+  Words asked = odd;
+  asked.insert(asked.end(), {"--select", "habit"});
+  EXPECT_EQ(error_of("run", asked), "--select habit needs blocks of a multiple of 8 tokens, not of 12");
+  asked.back() = "midrange";
+  EXPECT_EQ(prefill(asked).select, policy::BlockRank::kMidrange);
+  EXPECT_EQ(method_note(*parse("run", asked)), "");
+  EXPECT_EQ(prefill({"--method", "entropyinfer", "--block", "16"}).select, policy::BlockRank::kHabit);
+  EXPECT_EQ(method_note(*parse("run", {"--method", "entropyinfer", "--block", "16"})), "");
+}
+
 TEST(MethodOptions, EveryFieldHasAFlag) {
   const policy::PrefillOptions options =
       prefill({"--method",       "entropyinfer", "--segment",     "256",        "--block",       "16",

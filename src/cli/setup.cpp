@@ -58,6 +58,7 @@ std::optional<DType> value_type(const Settings& settings) { return dtype_from_na
 
 Result<std::unique_ptr<Engine>> load_engine(const Settings& settings, const Console& console) {
   EI_ASSIGN_OR_RETURN(const std::string path, model_path(settings));
+  if (const std::string note = method_note(settings); !note.empty()) console.warn(note);
   console.detail("loading " + path);
   EI_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::load(engine_options(settings, path)));
   console.detail(str_format(

@@ -10,12 +10,12 @@
 namespace ei {
 namespace {
 
-std::unique_ptr<Engine> load(const std::string& backend) {
+// One provider for any number of rows, so that cuts of a prompt may be compared bit for bit.
+std::unique_ptr<Engine> load(const std::string& backend, const std::string& dense = "ggml") {
   EngineOptions options;
   options.model_path = EI_SOURCE_DIR "/assets/needle-14m-128k-q8_0.gguf";
   options.backend = backend;
-  // One provider for any number of rows, so that cuts of a prompt may be compared bit for bit.
-  options.backend_options.dense = "ggml";
+  options.backend_options.dense = dense;
   auto result = Engine::load(options);
   EXPECT_TRUE(result.ok());
   return result.ok() ? std::move(result).value() : nullptr;
@@ -60,8 +60,9 @@ std::unique_ptr<Session> new_session(const SessionOptions& options, const Engine
 
 std::vector<float> logits_of(const Session& session) { return {session.logits().begin(), session.logits().end()}; }
 
-std::vector<float> read(const SessionOptions& options, const std::vector<int32_t>& tokens) {
-  const std::unique_ptr<Session> session = new_session(options);
+std::vector<float> read(const SessionOptions& options, const std::vector<int32_t>& tokens,
+                        const Engine& on = engine()) {
+  const std::unique_ptr<Session> session = new_session(options, on);
   EXPECT_TRUE(session->prefill(tokens).ok());
   return logits_of(*session);
 }
@@ -77,6 +78,40 @@ TEST(SparsePrefill, EqualsDenseBitForBitWhenTheBudgetCoversEverything) {
       options.select = rank;
       const std::vector<int32_t> tokens = random_tokens(length, 3);
       EXPECT_EQ(read(with(options), tokens), read({}, tokens)) << length << " tokens";
+    }
+  }
+}
+
+TEST(SparsePrefill, EqualsDenseAtTheSizesOfThePresetWithTheDefaultProducts) {
+  const std::unique_ptr<Engine> standard = load("cpu", "");
+  const std::vector<int32_t> tokens = random_tokens(5000, 4);
+  const std::vector<float> dense = read({}, tokens, *standard);
+  const std::pair<int32_t, int32_t> sizes[] = {{512, 8}, {512, 64}, {256, 16}, {120, 12}};
+  for (const auto& [segment, block] : sizes) {
+    policy::PrefillOptions options = policy::find_method("entropyinfer")->prefill;
+    options.segment = segment;
+    options.block = block;
+    options.early_share = 1;
+    options.base_budget = 8192;
+    options.local_budget = 0;
+    EXPECT_EQ(read(with(options), tokens, *standard), dense) << segment << ", " << block;
+    options.base_budget = 512;
+    EXPECT_NE(read(with(options), tokens, *standard), dense) << segment << ", " << block << ": nothing was left out";
+  }
+}
+
+TEST(SparsePrefill, BlocksOfAnySizeThatDividesTheSegment) {
+  const std::vector<int32_t> tokens = random_tokens(500, 15);
+  const std::pair<int32_t, int32_t> sizes[] = {{60, 1}, {60, 4}, {60, 12}, {60, 60}, {100, 10}, {64, 64}, {48, 16}};
+  for (const auto& [segment, block] : sizes) {
+    for (const policy::BlockRank rank : {policy::BlockRank::kMidrange, policy::BlockRank::kHabit}) {
+      policy::PrefillOptions options = small_options();
+      options.segment = segment;
+      options.block = block;
+      options.select = rank;
+      const std::vector<float> whole = read(with(options), tokens);
+      EXPECT_EQ(read(with(options, 64), tokens), whole) << segment << ", " << block;
+      EXPECT_NE(whole, read({}, tokens)) << segment << ", " << block << ": nothing was left out";
     }
   }
 }

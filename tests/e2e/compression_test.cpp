@@ -1,6 +1,7 @@
 // KV compression as users meet it: what run, chat and bench do and say.
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <nlohmann/json.hpp>
 
 #include "base/result.h"
@@ -32,6 +33,21 @@ TEST(Compression, IsReportedByRun) {
   EXPECT_LT(kv["bytes"], kv["bytes_full"]);
   for (const char* name : {"compress_ms", "full_per_second", "compressed_per_second"}) EXPECT_GT(kv[name], 0.0) << name;
   EXPECT_NE(outcome.err.find("compressed 3 times"), std::string::npos) << outcome.err;
+}
+
+TEST(Compression, ACtrlCInACompressedAnswerPrintsWhatThereIs) {
+  // Compressed at every token, so that the signal comes in front of, during or behind a compression.
+  std::string prompt = "Tell me about the river.";
+  for (int i = 0; i < 20; ++i) prompt += str_format(" Boat number %d went down to the mill.", i);
+  Process process({.arguments = {"run", "-f", "-", "-n", "100000", "--ignore-eos", "-s", "1", "--kv-policy", "latent",
+                                 "--kv-budget", "64", "--kv-window", "16", "--kv-gap", "1", "--kv-repeat", "1"},
+                   .input = prompt});
+  ASSERT_TRUE(process.wait_for_out(" and "));
+  process.send(SIGINT);
+  const Outcome outcome = process.finish();
+  EXPECT_EQ(outcome.code, 130) << outcome.err;
+  EXPECT_NE(outcome.out.find_first_not_of(' '), std::string::npos);
+  EXPECT_NE(outcome.err.find("compressed "), std::string::npos) << outcome.err;
 }
 
 TEST(Compression, ChatReadsAgainWhatTheCacheCannotBeRewoundTo) {
