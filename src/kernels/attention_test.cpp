@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <string>
 
 #include "kernels/random_kv.h"
@@ -258,6 +259,23 @@ TEST(Attention, ReadsThePlannedBlocksAndItsOwnSegment) {
           const BlockPlan plan = random_plan(shape, grid, ++seed, false);
           check_shape(shape, seed, &plan);
         }
+      }
+    }
+  }
+}
+
+TEST(Attention, TakesEveryHeadDimThatAModelMayHaveDenseAndPlanned) {
+  constexpr SegmentGrid kGrids[] = {{64, 8}, {60, 12}, {40, 4}, {30, 1}, {100, 10}};
+  uint64_t seed = 100;
+  for (int32_t head_dim = 32; head_dim <= 256; head_dim += 8) {
+    for (const int64_t tokens : {1, 3, 20}) {
+      for (const DType type : {DType::kF32, DType::kBF16}) {
+        AttentionShape shape{.head_dim = head_dim, .group = 1 + head_dim / 8 % 4, .tokens = tokens};
+        shape.context = tokens + 150;
+        shape.key_type = shape.value_type = type;
+        check_shape(shape, ++seed);
+        const BlockPlan plan = random_plan(shape, kGrids[seed % std::size(kGrids)], seed, false);
+        check_shape(shape, seed, &plan);
       }
     }
   }

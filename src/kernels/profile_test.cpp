@@ -82,7 +82,7 @@ TEST(Profile, GivesTheEntropyOfFlatSharpAndFusedRows) {
   const Floats sharp = {500, 0, 0, -500};
   params.scores = sharp.data();
   reference_block_entropy(params);
-  EXPECT_EQ(entropy, 0.0f);  // -1e-9 without the clamp
+  EXPECT_EQ(entropy, 0.0f);
   EXPECT_EQ(probabilities, (Floats{1, 0, 0, 0}));
 
   const Floats previous = {0, 0, 0, 1};

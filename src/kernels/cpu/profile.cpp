@@ -37,8 +37,7 @@ float entropy_of(const BlockEntropyParams& params, int64_t begin, std::vector<fl
     float& p = row[j];
     p /= static_cast<float>(total);
     if (params.previous != nullptr) p = share * params.previous[begin + static_cast<int64_t>(j)] + (1 - share) * p;
-    // Below this a term is smaller than the rounding of the sum, and most blocks lie there.
-    if (p > 1e-12f) entropy -= static_cast<double>(p) * static_cast<double>(std::log(p + 1e-9f));
+    entropy -= static_cast<double>(p) * static_cast<double>(std::log(p + 1e-9f));
   }
   return static_cast<float>(std::max(entropy, 0.0));
 }

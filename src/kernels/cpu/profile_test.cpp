@@ -100,6 +100,27 @@ TEST_P(ProfileTwins, PlainRowScoresAreTheReferences) {
   }
 }
 
+// Budgets follow the ratio of two entropies, so tiny ones count too.
+TEST(BlockEntropy, OfRowsThatOneBlockOwnsIsTheReferences) {
+  const BlockRows rows{{.segment = 4, .block = 1}, 1, 1, 1, 4};
+  float slow = -1;
+  float fast = -1;
+  float before = 1;
+  for (float others = -15; others >= -60; others -= 3) {
+    const Floats scores = {0, others, others - 1, 2 * others};
+    BlockEntropyParams params{
+        .rows = rows, .scores = scores.data(), .previous = nullptr, .probabilities = nullptr, .entropy = &slow};
+    reference_block_entropy(params);
+    params.entropy = &fast;
+    WorkQueue queue;
+    on_workers(1, [&](Worker) { block_entropy(params, queue); });
+    EXPECT_NEAR(fast / slow, 1, 1e-4f) << others;
+    EXPECT_LT(slow, before) << others;
+    EXPECT_GT(slow, 0) << others;
+    before = slow;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Shapes, ProfileTwins, profile_shapes());
 
 }  // namespace

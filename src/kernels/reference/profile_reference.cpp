@@ -127,7 +127,8 @@ void reference_block_entropy(const BlockEntropyParams& params) {
         float p = row[block] / static_cast<float>(total);
         if (params.previous != nullptr) p = share * params.previous[at] + (1 - share) * p;
         if (params.probabilities != nullptr) params.probabilities[at] = p;
-        entropy -= static_cast<double>(p) * std::log(static_cast<double>(p) + 1e-9);
+        // In float32 the logarithm of 1 + 1e-9 is exactly 0.
+        entropy -= static_cast<double>(p) * static_cast<double>(std::log(p + 1e-9f));
       }
       params.entropy[int64_t{h} * rows.num_segments + i] = static_cast<float>(std::max(entropy, 0.0));
     }
