@@ -26,11 +26,12 @@ Result<text::ChatTemplate> choose_template(const Settings& settings, const text:
   if (!settings.chat_template_file.empty()) {
     EI_ASSIGN_OR_RETURN(source, read_text_file(settings.chat_template_file, "chat template"));
   }
-  if (source.empty()) source = tokenizer.chat_template();
+  if (!source.empty()) return text::ChatTemplate::parse(source, tokenizer);
+  source = tokenizer.chat_template();
   if (source.empty()) {
     return Error{ErrorKind::kUsage, "this model has no chat template: give --chat-template, or use run --raw"};
   }
-  return text::ChatTemplate::parse(source, tokenizer);
+  return text::ChatTemplate::parse(source, tokenizer, tokenizer.path());
 }
 
 Result<std::vector<int32_t>> prompt_tokens(const Settings& settings, const text::Tokenizer& tokenizer,
@@ -81,7 +82,7 @@ Result<Answer> answer(const CommandContext& context, Session& session, const Ans
     progress.update(state.done, state.total, state.elapsed_s);
     if (state.done < state.total) return;
     progress.finish();
-    if (request.stream) context.console.status(request.intro);
+    if (request.stream) context.console.lead(request.intro);
     context.interrupts.enter(Interrupts::Phase::kAnswer);
   };
   callbacks.on_text = [&](std::string_view text) {

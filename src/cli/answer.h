@@ -13,7 +13,7 @@
 
 namespace ei::cli {
 
-// The template of the flags, else the model's. kUsage when there is none.
+// The template of the flags, else the model's. kUsage when there is none; kModel when the model's is at fault.
 Result<text::ChatTemplate> choose_template(const Settings& settings, const text::Tokenizer& tokenizer);
 bool has_template(const Settings& settings, const text::Tokenizer& tokenizer);
 

@@ -29,19 +29,29 @@ bool input_spells_control(const std::vector<TextPart>& parts, std::string_view t
 
 }  // namespace
 
-Result<ChatTemplate> ChatTemplate::parse(std::string source, const Tokenizer& tokenizer) {
-  EI_RETURN_IF_ERROR(check_jinja(source));
+Result<ChatTemplate> ChatTemplate::parse(std::string source, const Tokenizer& tokenizer, std::string model_path) {
   ChatTemplate chat;
+  chat.model_path_ = std::move(model_path);
+  if (const Status status = check_jinja(source); !status.ok()) return chat.blame(status.error());
   chat.source_ = std::move(source);
   chat.bos_text_ = tokenizer.piece(tokenizer.bos(), /*special=*/true);
   chat.eos_text_ = tokenizer.piece(tokenizer.eos(), /*special=*/true);
   return chat;
 }
 
+// A template's mistake is the user's when a flag gave it.
+Error ChatTemplate::blame(const Error& error) const {
+  if (error.kind != ErrorKind::kModel) return error;
+  if (model_path_.empty()) return {ErrorKind::kUsage, error.message};
+  return {ErrorKind::kModel, model_path_ + ": " + error.message};
+}
+
 Result<std::vector<Token>> ChatTemplate::apply(std::span<const Message> messages, const Tokenizer& tokenizer,
                                                bool add_generation_prompt) const {
-  EI_ASSIGN_OR_RETURN(std::vector<TextPart> parts,
-                      render_jinja(source_, {messages, add_generation_prompt, bos_text_, eos_text_}));
+  Result<std::vector<TextPart>> rendered =
+      render_jinja(source_, {messages, add_generation_prompt, bos_text_, eos_text_});
+  if (!rendered.ok()) return blame(rendered.error());
+  std::vector<TextPart> parts = std::move(rendered).value();
   std::string text;
   for (const TextPart& part : parts) text += part.text;
   // In one piece the tokens are those libllama gives the whole prompt. Only when a message spells a control token is
@@ -61,10 +71,11 @@ Result<std::vector<Token>> ChatTemplate::apply(std::span<const Message> messages
 }
 
 Result<std::string> ChatTemplate::render(std::span<const Message> messages, bool add_generation_prompt) const {
-  EI_ASSIGN_OR_RETURN(const std::vector<TextPart> parts,
-                      render_jinja(source_, {messages, add_generation_prompt, bos_text_, eos_text_}));
+  const Result<std::vector<TextPart>> parts =
+      render_jinja(source_, {messages, add_generation_prompt, bos_text_, eos_text_});
+  if (!parts.ok()) return blame(parts.error());
   std::string text;
-  for (const TextPart& part : parts) text += part.text;
+  for (const TextPart& part : *parts) text += part.text;
   return text;
 }
 

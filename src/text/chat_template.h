@@ -18,8 +18,10 @@ struct Message {
 
 class ChatTemplate {
  public:
-  // kUsage on a syntax error or a template beyond the limits (256 KiB, nesting). Copyable; const use from any thread.
-  static Result<ChatTemplate> parse(std::string source, const Tokenizer& tokenizer);
+  // An error on a syntax error or a template beyond the limits (256 KiB, nesting); here and later, what is wrong with
+  // the template is kModel and names `model_path` when it came with that file, else kUsage. Copyable; const use from
+  // any thread.
+  static Result<ChatTemplate> parse(std::string source, const Tokenizer& tokenizer, std::string model_path = {});
 
   // Renders and tokenizes: the template's text may form control tokens, message content never does. Begins with BOS
   // when the vocabulary asks for it, once.
@@ -30,8 +32,10 @@ class ChatTemplate {
 
  private:
   ChatTemplate() = default;
+  Error blame(const Error& error) const;
 
   std::string source_;
+  std::string model_path_;  // empty: not a model's
   std::string bos_text_;
   std::string eos_text_;
 };

@@ -145,6 +145,20 @@ TEST(ChatTemplate, RefusesSyntaxErrorsInOneLine) {
   }
 }
 
+TEST(ChatTemplate, AModelsOwnTemplateIsBlamedOnItsFile) {
+  const std::vector<Message> messages = {{"user", "hello"}};
+  const auto error_of = [&](const char* source) {
+    const auto chat = ChatTemplate::parse(source, test_tokenizer(), "some/model.gguf");
+    return chat.ok() ? chat->apply(messages, test_tokenizer(), true).error() : chat.error();
+  };
+  for (const char* source :
+       {"{% if %}", "{% for i in range(1000000000) %}x{% endfor %}", "{{ 'ab' * 1000000000000 }}"}) {
+    EXPECT_EQ(error_of(source).kind, ErrorKind::kModel) << source;
+    EXPECT_TRUE(error_of(source).message.starts_with("some/model.gguf: chat template: ")) << error_of(source).message;
+  }
+  EXPECT_EQ(error_of("{{ raise_exception('roles must alternate') }}").kind, ErrorKind::kUsage) << "it is the messages";
+}
+
 TEST(ChatTemplate, RefusesMessagesThatAreNotUtf8) {
   const std::vector<Message> messages = {{"user", "\xC3"}};
   EXPECT_FALSE(model_template().apply(messages, test_tokenizer(), true).ok());

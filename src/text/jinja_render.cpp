@@ -34,7 +34,10 @@ std::string one_line(const std::string& text) {
 }
 
 Error refuse(const std::string& why) {
-  return make_error(ErrorKind::kUsage, "chat template: %s", one_line(why).c_str());
+  const std::string line = one_line(why);
+  // What raise_exception() throws is the template's answer to the messages, not a mistake in it.
+  const bool raised = line.starts_with("Jinja Exception: ");
+  return make_error(raised ? ErrorKind::kUsage : ErrorKind::kModel, "chat template: %s", line.c_str());
 }
 
 // The engine's lexer takes line ends out one by one, which is slow for many.

@@ -24,6 +24,7 @@ struct JinjaInput {
   std::string eos_text;
 };
 
+// kModel when the template is at fault, whoever it came from; kUsage when it refuses the messages (raise_exception).
 Status check_jinja(const std::string& source);
 Result<std::vector<TextPart>> render_jinja(const std::string& source, const JinjaInput& input);
 

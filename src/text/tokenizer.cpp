@@ -76,6 +76,7 @@ struct ModelDeleter {
 }  // namespace
 
 struct Tokenizer::Impl {
+  std::string path;
   std::unique_ptr<llama_model, ModelDeleter> model;
   const llama_vocab* vocab = nullptr;
   int vocab_size = 0;
@@ -94,6 +95,7 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::load(const std::string& gguf_path)
     llama_model_params params = llama_model_default_params();
     params.vocab_only = true;
     auto impl = std::make_unique<Impl>();
+    impl->path = gguf_path;
     impl->model.reset(llama_model_load_from_file(gguf_path.c_str(), params));
     if (!impl->model && !room_for_a_vocabulary()) {
       return make_error(ErrorKind::kMemory, "%s: out of memory for the vocabulary", gguf_path.c_str());
@@ -124,6 +126,7 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::load(const std::string& gguf_path)
   }
 }
 
+const std::string& Tokenizer::path() const { return impl_->path; }
 int Tokenizer::vocab_size() const { return impl_->vocab_size; }
 
 Result<std::vector<Token>> Tokenizer::tokenize(std::string_view text, TokenizeOptions options) const {

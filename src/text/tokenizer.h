@@ -28,6 +28,7 @@ class Tokenizer {
   static Result<std::unique_ptr<Tokenizer>> load(const std::string& gguf_path);
   ~Tokenizer();
 
+  const std::string& path() const;  // the file it was loaded from
   int vocab_size() const;
   // Text that is not UTF-8 is an Error (kUsage) that names the byte offset.
   Result<std::vector<Token>> tokenize(std::string_view text, TokenizeOptions options) const;
