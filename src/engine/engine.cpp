@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "engine/engine_state.h"
 #include "engine/session_state.h"
@@ -36,27 +37,27 @@ Engine::~Engine() = default;
 
 Result<std::unique_ptr<Engine>> Engine::load(const EngineOptions& options) {
   const double start = now_s();
-  EI_ASSIGN_OR_RETURN(gguf::File file, gguf::File::open(options.model_path));
-  EI_ASSIGN_OR_RETURN(model::Config config, model::read_config(file));
+  EI_ASSIGN_OR_RETURN(model::ModelFile opened, model::open_model(options.model_path));
+  auto& [file, config] = opened;
   EI_ASSIGN_OR_RETURN(auto tokenizer, text::Tokenizer::load(options.model_path));
-  if (tokenizer->vocab_size() > config.vocab) {
-    return make_error(ErrorKind::kModel, "invalid model: a vocabulary of %d tokens but embeddings for %d",
-                      tokenizer->vocab_size(), config.vocab);
-  }
+  EI_CHECK(tokenizer->vocab_size() <= config.vocab);
   EI_ASSIGN_OR_RETURN(auto backend, create_backend(options.backend, options.backend_options));
   const int64_t before = current_rss_bytes();
   const int64_t weights_need = memory_need(config, file, 0, DType::kF32, DType::kF32, 0).weights;
   const int64_t available = available_memory_bytes();
   if (available >= 0 && weights_need > available) {
-    return make_error(ErrorKind::kMemory, "the weights need %lld MiB, only %lld MiB of memory are free",
-                      static_cast<long long>(weights_need >> 20), static_cast<long long>(available >> 20));
+    return file.named(make_error(ErrorKind::kMemory,
+                                 "the weights need %lld MiB, but only %lld MiB of memory is available; take a smaller "
+                                 "model or a smaller quantisation",
+                                 static_cast<long long>(weights_need >> 20), static_cast<long long>(available >> 20)));
   }
-  EI_ASSIGN_OR_RETURN(model::Weights weights, model::load_weights(file, config, *backend));
+  Result<model::Weights> weights = model::load_weights(file, config, *backend);
+  if (!weights.ok()) return file.named(weights.error());
   const int64_t held = std::max<int64_t>(current_rss_bytes() - before, 0);
   auto state = std::make_unique<State>(State{.file = std::move(file),
                                              .tokenizer = std::move(tokenizer),
                                              .backend = std::move(backend),
-                                             .model = model::Model(std::move(config), std::move(weights))});
+                                             .model = model::Model(std::move(config), std::move(*weights))});
   state->weight_bytes = std::max(held, weights_need);
   state->model_hash = hash_model(state->file);
   state->load_s = now_s() - start;

@@ -9,6 +9,7 @@
 #include "engine/session.h"
 #include "gguf/file.h"
 #include "model/config.h"
+#include "model/model_file.h"
 #include "text/tokenizer.h"
 
 namespace ei {

@@ -84,7 +84,7 @@ Result<File> File::open(const std::string& path) {
   state->mapping = std::move(mapping).value();
   state->bytes = state->mapping.bytes();
   File file(std::move(state));
-  if (Status status = file.read(); !status.ok()) return with_path(path, status.error());
+  if (Status status = file.read(); !status.ok()) return file.named(status.error());
   return file;
 }
 
@@ -93,7 +93,7 @@ Result<File> File::parse(std::span<const std::byte> bytes, std::string name) {
   state->path = std::move(name);
   state->bytes = bytes;
   File file(std::move(state));
-  if (Status status = file.read(); !status.ok()) return with_path(file.path(), status.error());
+  if (Status status = file.read(); !status.ok()) return file.named(status.error());
   return file;
 }
 
@@ -103,6 +103,7 @@ File& File::operator=(File&&) noexcept = default;
 File::~File() = default;
 
 const std::string& File::path() const { return state_->path; }
+Error File::named(const Error& error) const { return with_path(state_->path, error); }
 int64_t File::bytes() const { return static_cast<int64_t>(state_->bytes.size()); }
 uint32_t File::version() const { return state_->version; }
 

@@ -55,6 +55,8 @@ class File {
   ~File();
 
   const std::string& path() const;
+  // The same error with the path in front, so that every line about a model says which.
+  Error named(const Error& error) const;
   int64_t bytes() const;
   uint32_t version() const;
 

@@ -221,6 +221,11 @@ Result<Config> read_config(const gguf::File& file) {
   const gguf::Tensor* embedding = file.tensor("token_embd.weight");
   if (embedding == nullptr) return make_error(ErrorKind::kModel, "invalid model: token_embd.weight is missing");
   config.vocab = static_cast<int32_t>(embedding->rows());
+  const gguf::Array* tokens = file.array("tokenizer.ggml.tokens");
+  if (tokens != nullptr && tokens->count > static_cast<uint64_t>(embedding->rows())) {
+    return make_error(ErrorKind::kModel, "invalid model: a vocabulary of %llu tokens but embeddings for %lld",
+                      static_cast<unsigned long long>(tokens->count), static_cast<long long>(embedding->rows()));
+  }
   config.rope_interleaved = family->rope_interleaved;
   config.activation = family->activation;
   config.qk_norm = family->qk_norm;

@@ -10,9 +10,10 @@ namespace ei::model {
 
 namespace {
 
+// Without a backend it only looks whether everything is there; the weights are null then.
 class Loader {
  public:
-  Loader(const gguf::File& file, const Backend& backend) : file_(file), backend_(backend) {}
+  Loader(const gguf::File& file, const Backend* backend) : file_(file), backend_(backend) {}
 
   struct Wanted {
     std::string name;
@@ -23,14 +24,16 @@ class Loader {
   // All parts stacked into one matrix.
   Result<WeightPtr> matrix(const std::vector<Wanted>& wanted, MatrixUse use = MatrixUse::kEveryToken) const {
     EI_ASSIGN_OR_RETURN(const std::vector<HostTensor> parts, find(wanted));
-    EI_ASSIGN_OR_RETURN(WeightPtr weight, backend_.load_matrix(parts, use));
+    if (backend_ == nullptr) return WeightPtr();
+    EI_ASSIGN_OR_RETURN(WeightPtr weight, backend_->load_matrix(parts, use));
     // What was copied need not stay in memory twice; what is read in place comes back at the first use.
     for (const Wanted& part : wanted) file_.release_pages(*file_.tensor(part.name));
     return weight;
   }
   Result<WeightPtr> vector(const std::vector<Wanted>& wanted) const {
     EI_ASSIGN_OR_RETURN(const std::vector<HostTensor> parts, find(wanted));
-    return backend_.load_vector(parts);
+    if (backend_ == nullptr) return WeightPtr();
+    return backend_->load_vector(parts);
   }
   // Null when none of the parts is in the file; all or none must be.
   Result<WeightPtr> optional_vector(const std::vector<Wanted>& wanted) const {
@@ -41,7 +44,8 @@ class Loader {
   }
   Result<WeightPtr> table(const Wanted& wanted) const {
     EI_ASSIGN_OR_RETURN(const std::vector<HostTensor> parts, find({wanted}));
-    return backend_.load_table(parts.front());
+    if (backend_ == nullptr) return WeightPtr();
+    return backend_->load_table(parts.front());
   }
   bool has(const std::string& name) const { return file_.tensor(name) != nullptr; }
 
@@ -70,7 +74,7 @@ class Loader {
   }
 
   const gguf::File& file_;
-  const Backend& backend_;
+  const Backend* backend_;
 };
 
 // A tensor that nothing here reads would change what the model computes (a scale, a further projection): better no
@@ -149,11 +153,7 @@ Result<LayerWeights> load_layer(const Loader& load, const Config& config, int la
   return weights;
 }
 
-}  // namespace
-
-Result<Weights> load_weights(const gguf::File& file, const Config& config, const Backend& backend) {
-  EI_RETURN_IF_ERROR(check_names(file, config));
-  const Loader load(file, backend);
+Result<Weights> load_all(const Loader& load, const Config& config) {
   Weights weights;
   EI_ASSIGN_OR_RETURN(weights.embedding, load.table({"token_embd.weight", config.vocab, config.width}));
   EI_ASSIGN_OR_RETURN(weights.output_norm, load.vector({{"output_norm.weight", 1, config.width}}));
@@ -165,6 +165,19 @@ Result<Weights> load_weights(const gguf::File& file, const Config& config, const
     weights.layers.push_back(std::move(layer_weights));
   }
   return weights;
+}
+
+}  // namespace
+
+Status check_tensors(const gguf::File& file, const Config& config) {
+  EI_RETURN_IF_ERROR(check_names(file, config));
+  EI_RETURN_IF_ERROR(load_all(Loader(file, nullptr), config));
+  return {};
+}
+
+Result<Weights> load_weights(const gguf::File& file, const Config& config, const Backend& backend) {
+  EI_RETURN_IF_ERROR(check_names(file, config));
+  return load_all(Loader(file, &backend), config);
 }
 
 }  // namespace ei::model

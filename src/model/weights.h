@@ -37,6 +37,8 @@ struct Weights {
   std::vector<LayerWeights> layers;
 };
 
+// Whether load_weights would find what it wants: the names, shapes and types alone.
+Status check_tensors(const gguf::File& file, const Config& config);
 Result<Weights> load_weights(const gguf::File& file, const Config& config, const Backend& backend);
 
 }  // namespace ei::model

@@ -1,0 +1,20 @@
+// A model file, checked as far as it can be without loading it: its hyper-parameters, and the names, shapes and types
+// of its tensors. Every error names the file.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "gguf/file.h"
+#include "model/config.h"
+
+namespace ei::model {
+
+struct ModelFile {
+  gguf::File file;
+  Config config;
+};
+
+Result<ModelFile> open_model(const std::string& path);
+
+}  // namespace ei::model
