@@ -55,7 +55,7 @@ void show_prompt(const CommandContext& context, const std::string& prompt) {
   const bool whole = prompt.size() <= kShownPromptBytes;
   std::string text = prompt.substr(0, kShownPromptBytes);
   while (!whole && !text.empty() && !text::valid_utf8(text)) text.pop_back();
-  context.console.status(context.console.dim(text + (whole ? "" : " ...")) + "\n");
+  context.console.note(context.console.dim(text + (whole ? "" : " ...")));
 }
 }  // namespace
 

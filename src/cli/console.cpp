@@ -7,6 +7,8 @@
 #include <cstring>
 #include <ctime>
 
+#include "cli/option_values.h"
+
 namespace ei::cli {
 
 namespace {
@@ -30,6 +32,19 @@ void write_stderr(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stderr);
   std::fflush(stderr);
 }
+
+// Without the escape sequences: ESC [ ... and the letter that ends one.
+std::string plain(const std::string& text) {
+  std::string kept;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text.compare(i, 2, "\033[") != 0) {
+      kept += text[i];
+      continue;
+    }
+    for (i += 2; i < text.size() && (text[i] < '@' || text[i] > '~');) ++i;
+  }
+  return kept;
+}
 }  // namespace
 
 Result<Console> Console::open(const Settings& settings) {
@@ -47,13 +62,13 @@ Result<Console> Console::open(const Settings& settings) {
   return console;
 }
 
-void Console::log(const std::string& line) const {
+void Console::log(const std::string& text) const {
   if (log_ == nullptr) return;
   char stamp[32] = "";
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
   if (gmtime_r(&now, &parts) != nullptr) std::strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  std::fprintf(log_.get(), "%s %s\n", stamp, line.c_str());
+  for (const std::string& line : split(plain(text), '\n')) std::fprintf(log_.get(), "%s %s\n", stamp, line.c_str());
   std::fflush(log_.get());
 }
 
@@ -70,6 +85,12 @@ void Console::detail(const std::string& line) const {
 void Console::warn(const std::string& line) const { note("warning: " + line); }
 void Console::fail(const std::string& message) const { note("entropyinfer: " + message); }
 void Console::status(std::string_view text) const { write_stderr(text); }
+
+void Console::lead(const std::string& text) const {
+  if (text.empty()) return;
+  log(text.substr(0, text.find_last_not_of(" \n") + 1));
+  write_stderr(text);
+}
 
 std::string Console::dim(const std::string& text) const { return color_ ? "\033[2m" + text + "\033[0m" : text; }
 std::string Console::bold(const std::string& text) const { return color_ ? "\033[1m" + text + "\033[0m" : text; }

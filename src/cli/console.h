@@ -19,14 +19,16 @@ class Console {
   bool stderr_is_terminal() const { return stderr_terminal_; }
   bool color() const { return color_; }
 
-  // One line on stderr.
+  // One line on stderr. The log gets it too, without colour.
   void note(const std::string& line) const;
-  // The same, with -v only.
+  // The same, on stderr with -v only.
   void detail(const std::string& line) const;
   void warn(const std::string& line) const;
   // "entropyinfer: message"
   void fail(const std::string& message) const;
 
+  // Text on stderr that what follows on stdout may go on with; a line of the log.
+  void lead(const std::string& text) const;
   // Text on stderr without a line of its own (progress bar, prompts); not logged.
   void status(std::string_view text) const;
   std::string dim(const std::string& text) const;   // greyed where colour is on
@@ -39,7 +41,7 @@ class Console {
 
  private:
   Console() = default;
-  void log(const std::string& line) const;
+  void log(const std::string& text) const;
 
   struct CloseFile {
     void operator()(std::FILE* file) const { std::fclose(file); }

@@ -13,9 +13,14 @@
 namespace ei::cli {
 
 namespace {
-int usage_error(const std::string& message) {
-  std::fprintf(stderr, "entropyinfer: %s\n", message.c_str());
-  return exit_code(ErrorKind::kUsage);
+// An error before there are settings. A log file that cannot be written is the smaller trouble.
+int refuse(const Error& error, const std::string& log_file) {
+  Settings settings;
+  settings.log_file = log_file;
+  Result<Console> console = Console::open(settings);
+  if (!console.ok()) console = Console::open({});
+  if (console.ok()) console->fail(error.message);
+  return exit_code(error.kind);
 }
 
 int print_text(const std::string& text) {
@@ -38,10 +43,19 @@ Result<int> dispatch(Command command, const CommandContext& context) {
   return Error{ErrorKind::kUsage, "unknown command"};
 }
 
+// Where memory ran out so that nobody below could say it.
+Result<int> dispatch_guarded(Command command, const CommandContext& context) {
+  try {
+    return dispatch(command, context);
+  } catch (const std::bad_alloc&) {
+    return Error{ErrorKind::kMemory, "out of memory"};
+  }
+}
+
 int run_command(const CommandEntry& entry, const Settings& settings, Interrupts& interrupts) {
   Result<Console> console = Console::open(settings);
-  if (!console.ok()) return usage_error(console.error().message);
-  const Result<int> code = dispatch(entry.command, {settings, *console, interrupts});
+  if (!console.ok()) return refuse(console.error(), "");
+  const Result<int> code = dispatch_guarded(entry.command, {settings, *console, interrupts});
   if (code.ok()) return *code;
   // Nobody reads stdout any more (a closed pipe): end quietly.
   if (!console->stdout_closed()) console->fail(code.error().message);
@@ -51,19 +65,22 @@ int run_command(const CommandEntry& entry, const Settings& settings, Interrupts&
 int run_main(int count, char** arguments) {
   Interrupts interrupts;
   const std::vector<std::string> words(arguments + (count > 0 ? 1 : 0), arguments + count);
-  if (words.empty()) return usage_error("no command given; see entropyinfer --help");
+  const Environment environment = [](const char* name) { return std::getenv(name); };
+  if (words.empty()) {
+    return refuse({ErrorKind::kUsage, "no command given; see entropyinfer --help"},
+                  find_log_file(~0u, words, environment));
+  }
   if (words[0] == "-h" || words[0] == "--help") return print_text(main_help());
   if (words[0] == "--version") return print_text(version_text() + "\n");
   if (words[0] == "--list-devices") return print_text(device_list());
   const CommandEntry* entry = find_command(words[0]);
-  if (entry == nullptr) return usage_error("unknown command '" + words[0] + "'; see entropyinfer --help");
-
   const std::span<const std::string> rest(words.begin() + 1, words.end());
-  const Result<Settings> settings = parse_settings(*entry, rest, [](const char* name) { return std::getenv(name); });
-  if (!settings.ok()) {
-    std::fprintf(stderr, "entropyinfer: %s\n", settings.error().message.c_str());
-    return exit_code(settings.error().kind);
+  if (entry == nullptr) {
+    return refuse({ErrorKind::kUsage, "unknown command '" + words[0] + "'; see entropyinfer --help"},
+                  find_log_file(~0u, rest, environment));
   }
+  const Result<Settings> settings = parse_settings(*entry, rest, environment);
+  if (!settings.ok()) return refuse(settings.error(), find_log_file(entry->command, rest, environment));
   if (settings->help) return print_text(command_help(*entry));
   if (settings->version) return print_text(version_text() + "\n");
   if (settings->list_devices) return print_text(device_list());

@@ -69,13 +69,13 @@ std::string suggestion(std::string_view word, unsigned command) {
   return best.empty() ? "" : "; did you mean " + best + "?";
 }
 
-Error unknown_word(const CommandEntry& entry, const std::string& word) {
-  const std::string command(entry.name);
+Error unknown_word(unsigned commands, std::string_view command_name, const std::string& word) {
+  const std::string command(command_name);
   if (!word.starts_with('-')) {
     return make_error(ErrorKind::kUsage, "unexpected '%s'; see entropyinfer %s --help", word.c_str(), command.c_str());
   }
   return make_error(ErrorKind::kUsage, "%s does not know %s%s (see entropyinfer %s --help)", command.c_str(),
-                    word.c_str(), suggestion(word, entry.command).c_str(), command.c_str());
+                    word.c_str(), suggestion(word, commands).c_str(), command.c_str());
 }
 
 void add(std::vector<Given>& all, Given given) {
@@ -89,8 +89,13 @@ void add(std::vector<Given>& all, Given given) {
   all.push_back(std::move(given));
 }
 
-Result<std::vector<Given>> read_flags(const CommandEntry& entry, std::span<const std::string> arguments) {
-  std::vector<Given> flags;
+// The first mistake; what can be read behind it is read all the same.
+Status read_flags(unsigned commands, std::string_view command_name, std::span<const std::string> arguments,
+                  std::vector<Given>& flags) {
+  Status first;
+  const auto note = [&](Error error) {
+    if (first.ok()) first = std::move(error);
+  };
   for (size_t i = 0; i < arguments.size(); ++i) {
     std::string word = arguments[i];
     std::optional<std::string> value;
@@ -98,39 +103,60 @@ Result<std::vector<Given>> read_flags(const CommandEntry& entry, std::span<const
       value = word.substr(equals + 1);
       word.resize(equals);
     }
-    const Option* option = find_option(word, entry.command);
-    if (option == nullptr) return unknown_word(entry, word);
+    const Option* option = find_option(word, commands);
+    if (option == nullptr) {
+      note(unknown_word(commands, command_name, word));
+      continue;
+    }
     if (!value && option->binding.is_switch) value = "1";
     if (!value && i + 1 < arguments.size()) value = arguments[++i];
     if (!value) {
-      return make_error(ErrorKind::kUsage, "%s needs a value: %s %s", word.c_str(), word.c_str(),
-                        std::string(option->value).c_str());
+      note(make_error(ErrorKind::kUsage, "%s needs a value: %s %s", word.c_str(), word.c_str(),
+                      std::string(option->value).c_str()));
+      continue;
     }
     add(flags, {option, *value, "", Level::kFlag});
   }
-  return flags;
+  return first;
 }
 
-void read_environment(const CommandEntry& entry, const Environment& environment, std::vector<Given>& all) {
+// An empty variable is as good as none.
+void read_environment(unsigned commands, const Environment& environment, std::vector<Given>& all) {
   for (const Option& option : options()) {
-    if ((option.commands & entry.command) == 0) continue;
+    if ((option.commands & commands) == 0) continue;
     const std::string name = environment_name(option.name());
     const char* value = environment(name.c_str());
-    if (value != nullptr) add(all, {&option, value, " (from " + name + ")", Level::kEnvironment});
+    if (value == nullptr || *value == '\0') continue;
+    add(all, {&option, value, " (from " + name + ")", Level::kEnvironment});
   }
 }
 
-Status read_config(const CommandEntry& entry, const std::string& path, std::vector<Given>& all) {
+// The first mistake, as above.
+Status read_config(unsigned commands, const std::string& path, std::vector<Given>& all) {
   EI_ASSIGN_OR_RETURN(const std::vector<ConfigEntry> lines, read_config_file(path));
+  Status first;
   for (const ConfigEntry& line : lines) {
     // One file may serve all commands: an option of another command is passed over, an unknown one is an error.
     if (find_key(line.key, ~0u) == nullptr) {
-      return make_error(ErrorKind::kUsage, "%s: unknown option '%s'", line.origin.c_str(), line.key.c_str());
+      if (first.ok())
+        first = make_error(ErrorKind::kUsage, "%s: unknown option '%s'", line.origin.c_str(), line.key.c_str());
+      continue;
     }
-    const Option* option = find_key(line.key, entry.command);
+    const Option* option = find_key(line.key, commands);
     if (option != nullptr) add(all, {option, line.value, " (from " + line.origin + ")", Level::kConfig});
   }
-  return {};
+  return first;
+}
+
+// Flags over the environment.
+std::vector<Given> upper_levels(unsigned commands, const std::vector<Given>& flags, const Environment& environment) {
+  std::vector<Given> upper;
+  read_environment(commands, environment, upper);
+  for (const Given& flag : flags) {
+    std::erase_if(upper, [&](const Given& given) { return given.option == flag.option; });
+    upper.push_back(flag);
+  }
+  return upper;
 }
 
 const std::string* value_of(const std::vector<Given>& all, std::string_view name) {
@@ -180,23 +206,30 @@ Status check_methods(const CommandEntry& entry, const Settings& settings) {
 }
 }  // namespace
 
+std::string find_log_file(unsigned commands, std::span<const std::string> arguments, const Environment& environment) {
+  std::vector<Given> flags;
+  static_cast<void>(read_flags(commands, "", arguments, flags));  // who asks knows the mistake
+  const std::vector<Given> upper = upper_levels(commands, flags, environment);
+  if (const std::string* path = value_of(upper, "log-file")) return *path;
+  std::vector<Given> lower;
+  if (const std::string* config = value_of(upper, "config")) static_cast<void>(read_config(commands, *config, lower));
+  const std::string* path = value_of(lower, "log-file");
+  return path == nullptr ? "" : *path;
+}
+
 Result<Settings> parse_settings(const CommandEntry& entry, std::span<const std::string> arguments,
                                 const Environment& environment) {
-  EI_ASSIGN_OR_RETURN(const std::vector<Given> flags, read_flags(entry, arguments));
+  std::vector<Given> flags;
+  EI_RETURN_IF_ERROR(read_flags(entry.command, entry.name, arguments, flags));
   Settings settings = default_settings(entry.command);
   for (const Given& flag : flags) {
     if (flag.option->name() != "help" && flag.option->name() != "version") continue;
     EI_RETURN_IF_ERROR(apply(flag, settings));
     if (settings.help || settings.version) return settings;  // these are given whatever else is wrong
   }
-  std::vector<Given> upper;
-  read_environment(entry, environment, upper);
-  for (const Given& flag : flags) {
-    std::erase_if(upper, [&](const Given& given) { return given.option == flag.option; });
-    upper.push_back(flag);
-  }
+  std::vector<Given> upper = upper_levels(entry.command, flags, environment);
   std::vector<Given> all;
-  if (const std::string* path = value_of(upper, "config")) EI_RETURN_IF_ERROR(read_config(entry, *path, all));
+  if (const std::string* path = value_of(upper, "config")) EI_RETURN_IF_ERROR(read_config(entry.command, *path, all));
   for (Given& given : upper) add(all, std::move(given));
   EI_RETURN_IF_ERROR(exclude(entry, all));
   for (const Given& given : all) EI_RETURN_IF_ERROR(apply(given, settings));

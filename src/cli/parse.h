@@ -14,6 +14,10 @@ namespace ei::cli {
 // Looks a variable up; null when it is not set.
 using Environment = std::function<const char*(const char* name)>;
 
+// The log file that was asked for, as far as it can be told when other words are wrong; empty: none. `commands`: whose
+// options to read.
+std::string find_log_file(unsigned commands, std::span<const std::string> arguments, const Environment& environment);
+
 Result<Settings> parse_settings(const CommandEntry& entry, std::span<const std::string> arguments,
                                 const Environment& environment);
 // `base` with "key=value,..." on top; keys are long or short names of the command's options. `flag` gave them.

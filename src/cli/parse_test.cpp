@@ -59,6 +59,14 @@ TEST(Parse, DefaultsAreThoseOfLlamaCpp) {
   EXPECT_EQ(settings->method, "full");
 }
 
+TEST(Parse, AnEmptyVariableIsNotSet) {
+  const Result<Settings> settings = parse("run", {}, {{"EI_ARG_CTX_SIZE", ""}, {"EI_ARG_CONFIG", ""}});
+  ASSERT_TRUE(settings.ok()) << settings.error().message;
+  EXPECT_EQ(settings->ctx_size, 0);
+  const std::string config = config_file("ctx-size = 99\n");
+  EXPECT_EQ(parse("run", {"--config", config}, {{"EI_ARG_CTX_SIZE", ""}})->ctx_size, 99);
+}
+
 TEST(Parse, ShortLongAndEqualsFormsAreTheSame) {
   for (const Words& words : {Words{"-ctk", "f16"}, Words{"--cache-type-k", "f16"}, Words{"--cache-type-k=f16"}}) {
     const Result<Settings> settings = parse("run", words);
