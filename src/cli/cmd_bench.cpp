@@ -118,6 +118,7 @@ class Bench {
     const kv::StoreConfig& cache = session_->store().config();
     BenchRow row;
     row.test = test_;
+    row.test.batch = session_->batch();
     row.model_path = engine_.file().path();
     int64_t largest = 0;
     std::string type;

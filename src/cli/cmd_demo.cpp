@@ -31,6 +31,14 @@ Result<eval::DemoStory> make_story(const Settings& settings, const text::Tokeniz
                                });
 }
 
+// Before the text is written, which takes long for a long one.
+Status check_length(const Settings& settings, const model::Config& config) {
+  const int64_t context = settings.ctx_size > 0 ? settings.ctx_size : config.context;
+  if (settings.demo_tokens <= context) return {};
+  return make_error(ErrorKind::kUsage, "a text of %lld tokens is longer than the context of %lld; lower --tokens",
+                    static_cast<long long>(settings.demo_tokens), static_cast<long long>(context));
+}
+
 // What one method made of the text.
 struct Reading {
   RunReport report;
@@ -181,6 +189,7 @@ void compare(const Console& console, const std::vector<Reading>& readings) {
 Result<int> command_demo(const CommandContext& context) {
   const Settings& settings = context.settings;
   EI_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(settings, context.console));
+  EI_RETURN_IF_ERROR(check_length(settings, engine->config()));
   EI_ASSIGN_OR_RETURN(const eval::DemoStory story, make_story(settings, engine->tokenizer()));
   EI_ASSIGN_OR_RETURN(const text::ChatTemplate chat, choose_template(settings, engine->tokenizer()));
   const std::vector<text::Message> messages = {{.role = "user", .content = story.text + "\n\n" + story.question}};

@@ -121,6 +121,7 @@ Status Session::State::compress_if_due() {
 std::span<const float> Session::logits() const { return state_->logits; }
 int64_t Session::position() const { return state_->store.next_position(); }
 int64_t Session::context() const { return state_->context; }
+int64_t Session::batch() const { return state_->batch; }
 const kv::Store& Session::store() const { return state_->store; }
 const SessionStats& Session::stats() const { return state_->stats; }
 const sparse::Planner* Session::planner() const { return state_->planner ? &*state_->planner : nullptr; }

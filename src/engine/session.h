@@ -63,6 +63,7 @@ class Session {
   std::span<const float> logits() const;  // [vocab] of the last token fed; empty before the first
   int64_t position() const;               // tokens held
   int64_t context() const;
+  int64_t batch() const;  // prompt tokens per chunk
   // Forgets everything from `position` on (a rewound chat). kUsage when a compression has dropped what reading on from
   // there needs: then rewind_point() says from where the text must be read again.
   Status truncate(int64_t position);
