@@ -2,7 +2,9 @@
 """bench/vs_llama_cpp with two fake programs: what it asks for, how it judges, what it refuses."""
 
 import json
+import os
 import pathlib
+import platform
 import shutil
 import subprocess
 import sys
@@ -23,7 +25,7 @@ OURS = {"method": "full", "density": 1.0, "share": 0.25,
         "peak": {"fma_gflops": 100.0, "matrix_gflops": 400.0, "read_gbs": 20.0}}
 
 
-class VsLlamaCpp(unittest.TestCase):
+class WithFakes(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -35,6 +37,8 @@ class VsLlamaCpp(unittest.TestCase):
         path.write_text(FAKE.format(python=shutil.which("python3"), speed=speed, extra={**(OURS if name == "entropyinfer" else {}), **(extra or {})}))
         path.chmod(0o755)
 
+
+class VsLlamaCpp(WithFakes):
     def compare(self, rows, *words):
         done = subprocess.run([sys.executable, "-B", ROOT / "bench/vs_llama_cpp", "--rows", rows, "--threads", "2",
                                "--ours", self.folder / "entropyinfer", "--llama-bench", self.folder / "llama-bench",
@@ -81,6 +85,75 @@ class VsLlamaCpp(unittest.TestCase):
         done, _ = self.compare("needle-tg128", "--rounds", "1")
         self.assertIn("failed with 2", done.stderr)
         self.assertIn("no such flag", done.stderr)
+
+
+CMAKE = """#!{python}
+import pathlib, sys
+words = sys.argv[1:]
+open({log!r}, "a").write(" ".join(words) + "\\n")
+if "--build" in words:
+    folder = pathlib.Path(words[words.index("--build") + 1]) / "bin"
+    folder.mkdir(exist_ok=True)
+    (folder / "llama-bench").write_bytes(pathlib.Path({bench!r}).read_bytes())
+    (folder / "llama-bench").chmod(0o755)
+else:
+    cache = pathlib.Path(words[words.index("-B") + 1]) / "CMakeCache.txt"
+    home = "CMAKE_HOME_DIRECTORY:INTERNAL=" + words[words.index("-S") + 1] + "\\n"
+    if cache.exists() and cache.read_text() != home:
+        sys.exit("the source does not match")
+    cache.write_text(home)
+"""
+
+
+class LlamaBench(WithFakes):
+    """How llama-bench is built, with a fake CMake that refuses the folder of another source as the real one does."""
+
+    def setUp(self):
+        super().setUp()
+        self.fake("entropyinfer", 300.0)
+        tree = self.folder / "tree/ggml"
+        tree.mkdir(parents=True)
+        (tree / "CMakeLists.txt").touch()
+        programs = self.folder / "programs"
+        programs.mkdir()
+        self.log = self.folder / "cmake.calls"
+        (programs / "cmake").write_text(CMAKE.format(python=shutil.which("python3"), log=str(self.log),
+                                                     bench=str(self.folder / "llama-bench")))
+        self.cxx = programs / "c++"
+        self.cxx.write_text("#!/bin/sh\necho compiler 12\n")
+        for program in programs.iterdir():
+            program.chmod(0o755)
+        self.build = self.folder / f"deps/build-llama-bench-{platform.machine()}"
+        self.env = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "EI_DEPS_DIR": str(self.folder / "deps"),
+                    "LLAMA_CPP_DIR": str(tree.parent)}
+        self.env.pop("CXX", None)
+
+    def compare_with_a_build(self):
+        done = subprocess.run([sys.executable, "-B", ROOT / "bench/vs_llama_cpp", "--rows", "needle-tg128", "--rounds",
+                               "1", "--ours", self.folder / "entropyinfer", "--json"], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, env=self.env)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_folder_that_another_checkout_configured_is_configured_anew(self):
+        self.compare_with_a_build()
+        (self.build / "kept.o").touch()
+        (self.build / "CMakeCache.txt").write_text("CMAKE_HOME_DIRECTORY:INTERNAL=/another/checkout\n")
+        self.compare_with_a_build()
+        self.assertTrue((self.build / "kept.o").exists())
+
+    def test_what_another_compiler_or_cpu_built_is_built_anew(self):
+        self.compare_with_a_build()
+        (self.build / "stale.o").touch()
+        self.cxx.write_text("#!/bin/sh\necho compiler 13\n")
+        self.compare_with_a_build()
+        self.assertFalse((self.build / "stale.o").exists())
+
+    def test_a_folder_without_a_key_is_not_trusted(self):
+        self.build.mkdir(parents=True)
+        (self.build / "stale.o").touch()
+        self.compare_with_a_build()
+        self.assertFalse((self.build / "stale.o").exists())
+        self.assertIn(str(self.build), self.log.read_text())
 
 
 if __name__ == "__main__":
