@@ -3,23 +3,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-
 #include "process.h"
 
 namespace ei::e2e {
 namespace {
 
 using Words = std::vector<std::string>;
-
-void expect_line(const Outcome& outcome, int code, const std::string& message) {
-  EXPECT_EQ(outcome.signal, 0);
-  EXPECT_EQ(outcome.code, code) << outcome.err;
-  EXPECT_EQ(outcome.out, "");
-  EXPECT_TRUE(outcome.err.starts_with("entropyinfer: ")) << outcome.err;
-  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
-  EXPECT_NE(outcome.err.find(message), std::string::npos) << outcome.err;
-}
 
 struct Mistake {
   Words arguments;
@@ -76,26 +65,12 @@ TEST(Mistakes, OfUsageAreOneLineAndExitTwo) {
       {{"eval", "--haystack", "no/such.txt"}, 2, "cannot open text file no/such.txt"},
       {{"demo", "--method", "full", "--block", "16"}, 2, "--block has no meaning with --method full"},
       {{"demo", "--tokens", "3"}, 2, "'3' is out of range"},
+      {{"demo", "--tokens", "2000000"}, 2, "a text of 2000000 tokens is longer than the context of 131072"},
+      {{"demo", "--tokens", "1024", "-c", "1000"}, 2, "longer than the context of 1000; lower --tokens"},
   };
   for (const Mistake& mistake : mistakes) {
     SCOPED_TRACE(testing::PrintToString(mistake.arguments));
     expect_line(run(mistake.arguments), mistake.code, mistake.message);
-  }
-}
-
-TEST(Mistakes, OfModelsExitThree) {
-  const std::string empty = write_file("empty.gguf", "");
-  const std::string words = write_file("words.gguf", "these are not the bytes of a model");
-  const std::string cut = write_file("cut.gguf", std::string("GGUF\x03\0\0\0", 8));
-  for (const std::string& path : {std::string("no/such/model.gguf"), std::string("/"), empty, words, cut}) {
-    for (const char* command : {"run", "info", "tokenize", "chat", "bench", "demo"}) {
-      SCOPED_TRACE(std::string(command) + " " + path);
-      Words arguments = {command, "-m", path};
-      if (command == std::string("run") || command == std::string("tokenize"))
-        arguments.insert(arguments.end(), {"-p", "x"});
-      const Outcome outcome = run(arguments);
-      expect_line(outcome, 3, path);
-    }
   }
 }
 
@@ -113,6 +88,14 @@ TEST(Mistakes, UnreadableFilesAreNamed) {
 TEST(Mistakes, AContextBeyondMemoryExitsFourAndSaysHowMuchItNeeds) {
   const Outcome outcome = run({"run", "-m", model(), "-p", "x", "-c", "2000000000", "-n", "1900000000"});
   expect_line(outcome, 4, "TiB more, but only");
+}
+
+TEST(Mistakes, AnUnknownIsaExitsTwoAndNamesThoseThereAre) {
+  for (const char* command : {"info", "bench"}) {
+    const Outcome outcome = run(Invocation{.arguments = {command}, .variables = {{"EI_CPU_ISA", "sse9"}}});
+    expect_line(outcome, 2, "unknown EI_CPU_ISA 'sse9'; this build has: ");
+    EXPECT_NE(outcome.err.find("scalar"), std::string::npos) << outcome.err;
+  }
 }
 
 TEST(Mistakes, AnUnknownDeviceExitsFive) {

@@ -1,6 +1,7 @@
 #include "process.h"
 
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
@@ -9,6 +10,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -189,6 +191,15 @@ Outcome Process::finish() {
 
 Outcome run(const Invocation& invocation) { return Process(invocation).finish(); }
 Outcome run(std::vector<std::string> arguments) { return run(Invocation{.arguments = std::move(arguments)}); }
+
+void expect_line(const Outcome& outcome, int code, const std::string& message) {
+  EXPECT_EQ(outcome.signal, 0);
+  EXPECT_EQ(outcome.code, code) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_TRUE(outcome.err.starts_with("entropyinfer: ")) << outcome.err;
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  EXPECT_NE(outcome.err.find(message), std::string::npos) << outcome.err;
+}
 
 std::string model() { return std::string(EI_SOURCE_DIR) + "/assets/needle-14m-128k-q8_0.gguf"; }
 

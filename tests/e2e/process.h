@@ -66,6 +66,9 @@ class Process {
 Outcome run(const Invocation& invocation);
 Outcome run(std::vector<std::string> arguments);
 
+// One line on stderr that holds `message`, nothing on stdout, that exit code, no signal.
+void expect_line(const Outcome& outcome, int code, const std::string& message);
+
 std::string model();                                                       // the model that ships with the program
 std::string write_file(const std::string& name, const std::string& text);  // in a folder of this test run; its path
 

@@ -1,0 +1,75 @@
+// info: what a context costs, and in which types.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "process.h"
+
+namespace ei::e2e {
+namespace {
+
+using nlohmann::json;
+
+json parse(const std::string& text) {
+  json value = json::parse(text, nullptr, false);
+  EXPECT_FALSE(value.is_discarded()) << text;
+  return value;
+}
+
+TEST(Info, SaysWhatAContextCosts) {
+  const json small = parse(run({"info", "--json", "-c", "1000", "-ctk", "f16", "-ctv", "f16"}).out);
+  const json wide = parse(run({"info", "--json", "-c", "1000", "-ctk", "f32", "-ctv", "f32"}).out);
+  EXPECT_EQ(small["arch"], "llama");
+  EXPECT_EQ(small["layers"].size(), small["config"]["layers"].get<size_t>());
+  // 8 layers x 2 kv_heads x 64 x (key and value) x 2 bytes
+  EXPECT_EQ(small["kv"]["bytes_per_token"], 8 * 2 * 64 * 2 * 2);
+  EXPECT_EQ(small["kv"]["bytes"], 1000 * 8 * 2 * 64 * 2 * 2);
+  EXPECT_EQ(wide["kv"]["bytes"], 2 * small["kv"]["bytes"].get<int64_t>());
+  EXPECT_GT(small["memory"]["total_bytes"], small["kv"]["bytes"]);
+  EXPECT_TRUE(small["backend"]["describe"].is_string());
+  const Outcome text = run({"info"});
+  EXPECT_NE(text.out.find("KV cache"), std::string::npos);
+  EXPECT_EQ(text.err, "");
+}
+
+TEST(Info, CountsPackedCopiesOnlyWhereDenseMathsMakesThem) {
+  const auto memory = [](const char* dense) {
+    return parse(run(Invocation{.arguments = {"info", "--json"}, .variables = {{"EI_DENSE", dense}}}).out)["memory"];
+  };
+  EXPECT_EQ(memory("ggml")["packed_bytes"], 0);
+  const Outcome ours = run(Invocation{.arguments = {"info", "--json"}, .variables = {{"EI_DENSE", "bf16"}}});
+  if (ours.code != 0) {
+    EXPECT_EQ(ours.code, 2) << ours.err;
+    GTEST_SKIP() << ours.err;
+  }
+  // 8 layers x (QKV + output + gate, up and down) x 2 bytes
+  EXPECT_EQ(parse(ours.out)["memory"]["packed_bytes"], 8 * 384 * (640 + 384 + 3 * 1024) * 2);
+}
+
+// The kernels that multiply bf16 as it is say so in their names, but for AMX.
+TEST(Info, TheCacheIsBf16WhereTheKernelsMultiplyItElseF16) {
+  const auto info = [](const std::string& isa) {
+    const Outcome outcome = run(Invocation{.arguments = {"info", "--json"}, .variables = {{"EI_CPU_ISA", isa}}});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return parse(outcome.out);
+  };
+  const std::string names = run(Invocation{.arguments = {"info"}, .variables = {{"EI_CPU_ISA", "?"}}}).err;
+  int checked = 0;
+  for (const char* isa : {"", "amx", "avx512bf16", "avx512", "avx2", "neonbf16", "neon", "scalar"}) {
+    if (names.find(isa) == std::string::npos) continue;
+    SCOPED_TRACE(isa);
+    const json object = info(isa);
+    const std::string all = object["backend"]["describe"];  // "cpu: 2 threads, attention neonbf16, dense maths ..."
+    const std::string chosen = all.substr(0, all.find(", dense"));
+    const bool multiplies = chosen.ends_with("bf16") || chosen.ends_with("amx");
+    EXPECT_EQ(object["kv"]["type_k"], multiplies ? "bf16" : "f16") << chosen;
+    EXPECT_EQ(object["kv"]["type_v"], object["kv"]["type_k"]);
+    if (std::string(isa) == "scalar" || std::string(isa) == "neon" || std::string(isa) == "avx2")
+      EXPECT_EQ(object["kv"]["type_k"], "f16");
+    ++checked;
+  }
+  EXPECT_GE(checked, 3);
+}
+
+}  // namespace
+}  // namespace ei::e2e
