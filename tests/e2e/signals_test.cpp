@@ -16,6 +16,9 @@ namespace {
 // Generates for as long as the context lasts.
 const std::vector<std::string> kEndless = {"run", "--raw", "-p", "Once upon a time", "--ignore-eos", "-s", "1"};
 
+// Measured on two cores: 0.03 s, and 0.06 s beside two busy loops.
+constexpr double kPromisedSeconds = 1.0;
+
 std::string long_story() {
   std::string story;
   while (story.size() < 300000) story += "The miller went down to the river and counted the boats again. ";
@@ -99,8 +102,7 @@ TEST(Interrupt, ALongPromptStopsWithinASecond) {
   const Outcome outcome = process.finish();
   EXPECT_EQ(outcome.code, 130) << outcome.err;
   EXPECT_EQ(outcome.out, "");
-  // One second is the promise; a busy machine gets some more.
-  EXPECT_LT(now_s() - start, 5.0);
+  EXPECT_LT(now_s() - start, kPromisedSeconds);
 }
 
 TEST(Interrupt, AnEvaluationStopsWithinASecond) {
@@ -112,7 +114,7 @@ TEST(Interrupt, AnEvaluationStopsWithinASecond) {
   const Outcome outcome = process.finish();
   EXPECT_EQ(outcome.code, 130) << outcome.err;
   EXPECT_EQ(outcome.out, "");
-  EXPECT_LT(now_s() - start, 5.0);  // as above
+  EXPECT_LT(now_s() - start, kPromisedSeconds);
 }
 
 TEST(Interrupt, AnEvaluationKeepsTheTextsItHasFinished) {
