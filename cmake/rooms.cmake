@@ -10,8 +10,8 @@ if(EI_SANITIZE)
   add_link_options(-fsanitize=${sanitizers})
 endif()
 
-# ei_asks(NAME): it asks others to compute, so a quick build will do. ei_busy_test(NAME): a test where that is not so,
-# because it computes much itself (slow references, thousands of random runs).
+# ei_asks(NAME): it asks others to compute, so a quick build will do; a test asks, too. ei_busy_test(NAME): a test where that
+# is not so, because it computes much itself (slow references, thousands of random runs).
 function(ei_asks name)
   target_compile_options(${name} PRIVATE $<IF:$<BOOL:${EI_SANITIZE}>,-O0,-O1>)
 endfunction()
@@ -32,7 +32,7 @@ function(ei_test name)
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE ei_flags ${arg_LIBS} GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE EI_SOURCE_DIR="${CMAKE_SOURCE_DIR}" EI_BINARY_DIR="${CMAKE_BINARY_DIR}")
-  ei_asks(${name})
+  target_compile_options(${name} PRIVATE -O0)
   add_test(NAME ${name} COMMAND ${CMAKE_SOURCE_DIR}/tests/on_two_cores.sh $<TARGET_FILE:${name}>)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 600)

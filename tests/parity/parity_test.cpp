@@ -171,7 +171,8 @@ TEST(Rope, GemmaOf62LayersMatchesLibllama) {
   const std::vector<int32_t> tokens = random_tokens(300, engine->config().vocab, 3);
   const LogitsGap gap = compare_logits(our_logits(*engine, tokens, 512, DType::kF32), oracle->evaluate(tokens),
                                        engine->config().vocab, kFloatNoise);
-  // Twenty times the layers of the other models, each with its rounded GELU: 5.8e-4 was seen; 0.31 with the usual scale.
+  // Twenty times the layers of the other models, each with its rounded GELU: 5.8e-4 was seen; 0.31 with the usual
+  // scale.
   EXPECT_LE(gap.relative, 2e-3);
 }
 

@@ -114,9 +114,9 @@ TEST(BlockEntropy, OfRowsThatOneBlockOwnsIsTheReferences) {
     params.entropy = &fast;
     WorkQueue queue;
     on_workers(1, [&](Worker) { block_entropy(params, queue); });
-    EXPECT_NEAR(fast / slow, 1, 1e-4f) << others;
+    EXPECT_NEAR(fast / slow, 1.0f, 1e-4f) << others;
     EXPECT_LT(slow, before) << others;
-    EXPECT_GT(slow, 0) << others;
+    EXPECT_GT(slow, 0.0f) << others;
     before = slow;
   }
 }
