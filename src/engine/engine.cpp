@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/check.h"
 #include "base/clock.h"
 #include "engine/engine_state.h"
 #include "engine/session_state.h"
@@ -40,7 +39,9 @@ Result<std::unique_ptr<Engine>> Engine::load(const EngineOptions& options) {
   EI_ASSIGN_OR_RETURN(model::ModelFile opened, model::open_model(options.model_path));
   auto& [file, config] = opened;
   EI_ASSIGN_OR_RETURN(auto tokenizer, text::Tokenizer::load(options.model_path));
-  EI_CHECK(tokenizer->vocab_size() <= config.vocab);
+  if (tokenizer->vocab_size() >
+      config.vocab)  // read_config() has counted the tokens of the file; libllama's word counts
+    return file.named(Error{ErrorKind::kModel, "invalid model: libllama reads more tokens than it has embeddings for"});
   EI_ASSIGN_OR_RETURN(auto backend, create_backend(options.backend, options.backend_options));
   const int64_t before = current_rss_bytes();
   const int64_t weights_need = memory_need(config, file, 0, DType::kF32, DType::kF32, 0).weights;

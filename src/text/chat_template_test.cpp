@@ -166,6 +166,7 @@ TEST(ChatTemplate, RefusesMessagesThatAreNotUtf8) {
 
 TEST(ChatTemplate, RendersLongConversations) {
   std::vector<Message> messages;
+  messages.reserve(5001);
   for (int i = 0; i < 5000; ++i) messages.push_back({i % 2 == 0 ? "user" : "assistant", std::string(200, 'x')});
   messages.push_back({"user", std::string(4 << 20, 'y')});
   const auto text = model_template().render(messages, true);

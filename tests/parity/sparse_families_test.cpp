@@ -71,6 +71,33 @@ INSTANTIATE_TEST_SUITE_P(All, SparseFamilies, ::testing::ValuesIn(model::archite
 });
 
 // A scale that is not applied would be another model, silently.
+TEST(LatentCache, HoldsTwentyThousandGeneratedTokensInsideBudgetPlusRepeat) {
+  constexpr int64_t kPrompt = 300;
+  constexpr int64_t kSteps = 20000;
+  RandomModelSpec spec = small_spec("llama", "Q8_0");
+  spec.context = kPrompt + kSteps;
+  const RandomModelFile file(spec);
+  BackendOptions backend;
+  backend.threads = 1;
+  const std::unique_ptr<Engine> engine = load_engine(file.path(), "cpu", backend);
+  ASSERT_NE(engine, nullptr);
+  SessionOptions options;
+  options.method = "entropyinfer";
+  options.kv = policy::find_method("entropyinfer")->kv;
+  auto made = engine->new_session(options);
+  ASSERT_TRUE(made.ok());
+  Session& session = **made;
+  ASSERT_TRUE(session.prefill(random_tokens(kPrompt, engine->config().vocab, 7)).ok());
+  const int64_t most = options.kv->budget + options.kv->repeat;
+  for (const int32_t token : random_tokens(kSteps, engine->config().vocab, 8)) {
+    ASSERT_TRUE(session.decode(token).ok());
+    for (int layer = 0; layer < engine->config().layers; ++layer)
+      for (int h = 0; h < engine->config().kv_heads; ++h) ASSERT_LE(session.store().length(layer, h), most);
+  }
+  EXPECT_EQ(session.position(), kPrompt + kSteps);
+  EXPECT_GT(session.stats().compressions, 70);
+}
+
 TEST(Weights, RefusesTensorsThatNothingUses) {
   const RandomModelFile file(small_spec("llama", "F32"));
   ggml_context* tensors = nullptr;
