@@ -8,6 +8,7 @@ if(EI_SANITIZE)
   # Null pointers and the sizes of objects are AddressSanitizer's to find; checked twice they cost a tenth of the build.
   add_compile_options(-fsanitize=${sanitizers} -fno-sanitize=null,object-size -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${sanitizers})
+  add_compile_definitions(EI_SANITIZED)  # for tests that watch the clock or the memory
 endif()
 
 # ei_asks(NAME): it asks others to compute, so a quick build will do; a test asks, too. ei_busy_test(NAME): a test where that
@@ -26,18 +27,19 @@ foreach(label unit fuzz threads)
   add_custom_target(ei_tests_${label})
 endforeach()
 
-# ei_test(NAME LABELS label... SOURCES file... LIBS target...)
+# ei_test(NAME LABELS label... SOURCES file... LIBS target... [TIMEOUT seconds] [SERIAL]): runs on a core of its own, or with
+# SERIAL on two while no other test runs.
 function(ei_test name)
-  cmake_parse_arguments(arg "" "TIMEOUT" "LABELS;SOURCES;LIBS" ${ARGN})
+  cmake_parse_arguments(arg "SERIAL" "TIMEOUT" "LABELS;SOURCES;LIBS" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE ei_flags ${arg_LIBS} GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE EI_SOURCE_DIR="${CMAKE_SOURCE_DIR}" EI_BINARY_DIR="${CMAKE_BINARY_DIR}")
   target_compile_options(${name} PRIVATE -O0)
-  add_test(NAME ${name} COMMAND ${CMAKE_SOURCE_DIR}/tests/on_two_cores.sh $<TARGET_FILE:${name}>)
+  add_test(NAME ${name} COMMAND ${CMAKE_SOURCE_DIR}/tests/on_cores.sh $<IF:$<BOOL:${arg_SERIAL}>,2,1> $<TARGET_FILE:${name}>)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 600)
   endif()
-  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} RUN_SERIAL ${arg_SERIAL})
   foreach(label ${arg_LABELS})
     if(TARGET ei_tests_${label})
       add_dependencies(ei_tests_${label} ${name})

@@ -6,20 +6,16 @@
 #include <cmath>
 
 #include "base/clock.h"
-#include "base/random.h"
-#include "engine/engine.h"
-#include "engine/session.h"
+#include "engine/embedded_engine.h"
 
 namespace ei {
 namespace {
 
-const Engine& engine() {
+const Engine& one_thread_engine() {
   static const std::unique_ptr<Engine> loaded = [] {
     EngineOptions options;
-    options.model_path = EI_SOURCE_DIR "/assets/needle-14m-128k-q8_0.gguf";
     options.backend_options.threads = 1;  // thousands of tiny steps: two threads would mostly wait for each other
-    auto result = Engine::load(options);
-    return result.ok() ? std::move(result).value() : nullptr;
+    return load_embedded(options);
   }();
   return *loaded;
 }
@@ -32,39 +28,16 @@ std::unique_ptr<Session> new_session(const policy::KvOptions& kv, const CancelTo
   SessionOptions options;
   options.kv = kv;
   options.cancel = cancel;
-  auto session = engine().new_session(options);
-  EXPECT_TRUE(session.ok()) << (session.ok() ? "" : session.error().message);
-  return std::move(session).value();
-}
-
-std::vector<int32_t> prompt(int64_t count) {
-  Random random(static_cast<uint64_t>(count));
-  std::vector<int32_t> tokens;
-  for (int64_t i = 0; i < count; ++i) tokens.push_back(static_cast<int32_t>(10 + random.below(3000)));
-  return tokens;
-}
-
-int32_t likeliest(const Session& session) {
-  const auto logits = session.logits();
-  return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  return open_session(one_thread_engine(), options);
 }
 
 void generate(Session& session, int64_t count) {
   for (int64_t i = 0; i < count; ++i) ASSERT_TRUE(session.decode(likeliest(session)).ok());
 }
 
-int64_t longest(const Session& session) {
-  int64_t length = 0;
-  for (int layer = 0; layer < engine().config().layers; ++layer)
-    for (int h = 0; h < engine().config().kv_heads; ++h) length = std::max(length, session.store().length(layer, h));
-  return length;
-}
-
-std::vector<float> logits_of(const Session& session) { return {session.logits().begin(), session.logits().end()}; }
-
 TEST(Compression, HappensAfterTheGapAndKeepsTheBudget) {
   const auto session = new_session(latent(256, 16, 64));
-  ASSERT_TRUE(session->prefill(prompt(1000)).ok());
+  ASSERT_TRUE(session->prefill(random_tokens(1000, 1000)).ok());
   generate(*session, 15);
   EXPECT_EQ(session->stats().compressions, 0);
   EXPECT_TRUE(session->store().exact());
@@ -74,7 +47,7 @@ TEST(Compression, HappensAfterTheGapAndKeepsTheBudget) {
   EXPECT_EQ(longest(*session), 256);
   EXPECT_FALSE(session->store().exact());
   EXPECT_LT(session->store().bytes(), before / 2);
-  const int64_t heads = engine().config().layers * engine().config().kv_heads;
+  const int64_t heads = one_thread_engine().config().layers * one_thread_engine().config().kv_heads;
   EXPECT_EQ(session->stats().evicted, heads * (1016 - 256));
   EXPECT_EQ(session->store().tokens_kept(), heads * 256);
   EXPECT_GT(session->stats().compress_s, 0);
@@ -86,7 +59,7 @@ TEST(Compression, HappensAfterTheGapAndKeepsTheBudget) {
 
 TEST(Compression, GapMinusOneCompressesWhenThePromptHasBeenRead) {
   const auto session = new_session(latent(256, -1, 64));
-  ASSERT_TRUE(session->prefill(prompt(1000)).ok());
+  ASSERT_TRUE(session->prefill(random_tokens(1000, 1000)).ok());
   EXPECT_EQ(session->stats().compressions, 1);
   EXPECT_EQ(longest(*session), 256);
   EXPECT_EQ(session->position(), 1000);
@@ -97,7 +70,7 @@ TEST(Compression, ALongGenerationStaysInsideBudgetPlusRepeatAtEveryStep) {
   constexpr int64_t kRepeat = 64;
   constexpr int64_t kSteps = 3000;  // 20 000 on a smaller model, in tests/parity
   const auto session = new_session(latent(kBudget, 16, kRepeat));
-  ASSERT_TRUE(session->prefill(prompt(100)).ok());
+  ASSERT_TRUE(session->prefill(random_tokens(100, 100)).ok());
   for (int64_t step = 1; step <= kSteps; ++step) {
     ASSERT_TRUE(session->decode(likeliest(*session)).ok());
     ASSERT_LE(longest(*session), kBudget + kRepeat) << "after " << step << " tokens";
@@ -110,16 +83,16 @@ TEST(Compression, ALongGenerationStaysInsideBudgetPlusRepeatAtEveryStep) {
 }
 
 TEST(Compression, UnevenSharesHoldALayerInsideBudgetPlusRepeatAtEveryStep) {
-  const int64_t heads = engine().config().kv_heads;
+  const int64_t heads = one_thread_engine().config().kv_heads;
   policy::KvOptions options = latent(64, 16, 32);
   options.share = policy::KvShare::kAdaptive;
   const auto session = new_session(options);
   EXPECT_EQ(session->most_slots(300, 20000), 317);
-  ASSERT_TRUE(session->prefill(prompt(300)).ok());
+  ASSERT_TRUE(session->prefill(random_tokens(300, 300)).ok());
   bool uneven = false;
   for (int64_t step = 1; step <= 500; ++step) {
     ASSERT_TRUE(session->decode(likeliest(*session)).ok());
-    for (int layer = 0; step >= 16 && layer < engine().config().layers; ++layer) {
+    for (int layer = 0; step >= 16 && layer < one_thread_engine().config().layers; ++layer) {
       int64_t slots = 0;
       for (int h = 0; h < heads; ++h) slots += session->store().length(layer, h);
       ASSERT_LE(slots, heads * (64 + 32)) << "after " << step << " tokens";
@@ -134,7 +107,7 @@ TEST(Compression, UnevenSharesHoldALayerInsideBudgetPlusRepeatAtEveryStep) {
 TEST(Compression, NothingHappensWhileTheCacheFitsItsBudget) {
   const auto session = new_session(latent(256, 16, 64));
   const auto full = new_session({});
-  const std::vector<int32_t> tokens = prompt(150);
+  const std::vector<int32_t> tokens = random_tokens(150, 150);
   for (Session* each : {session.get(), full.get()}) {
     ASSERT_TRUE(each->prefill(tokens).ok());
     generate(*each, 106);
@@ -149,7 +122,7 @@ TEST(Compression, NothingHappensWhileTheCacheFitsItsBudget) {
 TEST(Compression, PromptsOfOneTokenAndShorterThanTheWindowWork) {
   for (const int64_t count : {1, 5, 31}) {
     const auto session = new_session(latent(40, 4, 8));
-    ASSERT_TRUE(session->prefill(prompt(count)).ok());
+    ASSERT_TRUE(session->prefill(random_tokens(count, static_cast<uint64_t>(count))).ok());
     for (int step = 0; step < 100; ++step) {
       ASSERT_TRUE(session->decode(likeliest(*session)).ok());
       ASSERT_LE(longest(*session), 48);
@@ -162,7 +135,7 @@ TEST(Compression, ABudgetThatHoldsWhatIsAttendedToKeepsTheAnswer) {
   // The last slots and the sinks carry this model's attention on random text: the likeliest token survives.
   const auto session = new_session(latent(1024, 16, 256));
   const auto full = new_session({});
-  const std::vector<int32_t> tokens = prompt(2000);
+  const std::vector<int32_t> tokens = random_tokens(2000, 2000);
   ASSERT_TRUE(session->prefill(tokens).ok());
   ASSERT_TRUE(full->prefill(tokens).ok());
   for (int step = 0; step < 16; ++step) {
@@ -181,10 +154,10 @@ TEST(Compression, ABudgetThatHoldsWhatIsAttendedToKeepsTheAnswer) {
 
 TEST(Compression, ASecondTurnReadsOverTheSurvivorsAndCompressesAgain) {
   const auto session = new_session(latent(256, 16, 64));
-  ASSERT_TRUE(session->prefill(prompt(1000)).ok());
+  ASSERT_TRUE(session->prefill(random_tokens(1000, 1000)).ok());
   generate(*session, 20);
   ASSERT_EQ(session->stats().compressions, 1);
-  ASSERT_TRUE(session->prefill(prompt(700)).ok());
+  ASSERT_TRUE(session->prefill(random_tokens(700, 700)).ok());
   EXPECT_EQ(longest(*session), 256 + 4 + 700);
   EXPECT_FALSE(session->store().exact());
   generate(*session, 16);
@@ -194,7 +167,7 @@ TEST(Compression, ASecondTurnReadsOverTheSurvivorsAndCompressesAgain) {
 
 TEST(Compression, RewindsIntoTheRecentWindowButNotIntoAGap) {
   const auto session = new_session(latent(256, 16, 64));
-  const std::vector<int32_t> tokens = prompt(1000);
+  const std::vector<int32_t> tokens = random_tokens(1000, 1000);
   ASSERT_TRUE(session->prefill(tokens).ok());
   generate(*session, 30);
   ASSERT_EQ(session->stats().compressions, 1);
@@ -225,7 +198,7 @@ TEST(Compression, RewindsIntoTheRecentWindowButNotIntoAGap) {
 TEST(Compression, ACancelledOneChangesNothingAndIsMadeUpWithTheNextToken) {
   CancelToken cancel;
   const auto session = new_session(latent(256, 16, 64), &cancel);
-  const std::vector<int32_t> tokens = prompt(1000);
+  const std::vector<int32_t> tokens = random_tokens(1000, 1000);
   // Cancel from within the progress report of the last chunk: the prompt is read, only the compression is left.
   const auto at_once = new_session(latent(256, -1, 64), &cancel);
   const Status stopped = at_once->prefill(tokens, [&](const PrefillProgress& progress) {
@@ -248,12 +221,12 @@ TEST(Compression, ACancelledOneChangesNothingAndIsMadeUpWithTheNextToken) {
 TEST(Compression, ACompressedStoreIsSavedAndLoadedAndGoesOnTheSame) {
   const std::string path = testing::TempDir() + "compressed_" + std::to_string(getpid()) + ".kv";
   const auto session = new_session(latent(256, 16, 64));
-  ASSERT_TRUE(session->prefill(prompt(1000)).ok());
+  ASSERT_TRUE(session->prefill(random_tokens(1000, 1000)).ok());
   generate(*session, 20);
   ASSERT_EQ(session->stats().compressions, 1);
-  ASSERT_TRUE(session->store().save(path, engine().model_hash()).ok());
+  ASSERT_TRUE(session->store().save(path, one_thread_engine().model_hash()).ok());
   const auto other = new_session(latent(256, 16, 64));
-  auto loaded = kv::Store::load(path, engine().model_hash(), engine().backend());
+  auto loaded = kv::Store::load(path, one_thread_engine().model_hash(), one_thread_engine().backend());
   ASSERT_TRUE(loaded.ok()) << loaded.error().message;
   ASSERT_TRUE(other->adopt(std::move(loaded).value()).ok());
   EXPECT_EQ(other->position(), 1020);
@@ -273,8 +246,8 @@ TEST(Compression, ResidentMemoryReallyFalls) {
   SessionOptions options;
   options.kv = latent(512, 16, 256);
   options.key_type = options.value_type = DType::kF32;  // 64 MiB, like 16k tokens in bf16, at a quarter of the time
-  const auto session = std::move(engine().new_session(options)).value();
-  ASSERT_TRUE(session->prefill(prompt(8192)).ok());
+  const auto session = open_session(one_thread_engine(), options);
+  ASSERT_TRUE(session->prefill(random_tokens(8192, 8192)).ok());
   generate(*session, 15);
   const int64_t held = session->store().bytes();
   const int64_t before = current_rss_bytes();
@@ -294,8 +267,8 @@ TEST(Compression, TheIndexOfASparsePromptGoesWithTheKeys) {
   options.prefill->threshold = 128;
   options.prefill->base_budget = 64;
   options.kv = latent(128, 4, 64);
-  const auto session = std::move(engine().new_session(options)).value();
-  const std::vector<int32_t> tokens = prompt(1000);
+  const auto session = open_session(one_thread_engine(), options);
+  const std::vector<int32_t> tokens = random_tokens(1000, 1000);
   ASSERT_TRUE(session->prefill(tokens).ok());
   EXPECT_LT(session->stats().density(), 0.9);
   const std::vector<float> first = logits_of(*session);
@@ -303,7 +276,7 @@ TEST(Compression, TheIndexOfASparsePromptGoesWithTheKeys) {
   generate(*session, 4);
   ASSERT_EQ(session->stats().compressions, 1);
   EXPECT_EQ(session->planner()->held_bytes(), 0);
-  ASSERT_TRUE(session->prefill(prompt(300)).ok()) << "a second turn reads what survived";
+  ASSERT_TRUE(session->prefill(random_tokens(300, 300)).ok()) << "a second turn reads what survived";
   generate(*session, 80);
   EXPECT_LE(longest(*session), 128 + 64);
   ASSERT_TRUE(session->truncate(0).ok());
@@ -312,17 +285,17 @@ TEST(Compression, TheIndexOfASparsePromptGoesWithTheKeys) {
 }
 
 TEST(Compression, AllIsDecidedByTheTextNotByHowItWasCut) {
-  const std::vector<int32_t> tokens = prompt(896);
+  const std::vector<int32_t> tokens = random_tokens(896, 896);
   std::vector<std::vector<int64_t>> kept;
   for (const int64_t batch : {896, 128}) {
     SessionOptions options;
     options.kv = latent(128, 0, 64);
     options.batch = batch;
-    const auto session = std::move(engine().new_session(options)).value();
+    const auto session = open_session(one_thread_engine(), options);
     ASSERT_TRUE(session->prefill(tokens).ok());
     ASSERT_EQ(session->stats().compressions, 1);
     std::vector<int64_t>& all = kept.emplace_back();
-    for (int layer = 0; layer < engine().config().layers; ++layer) {
+    for (int layer = 0; layer < one_thread_engine().config().layers; ++layer) {
       const KvView view = session->store().view(layer);
       for (const KvHeadView& head : view.heads)
         for (int64_t slot = 0; slot < head.length; ++slot) all.push_back(head.position(slot));

@@ -12,22 +12,14 @@
 namespace ei {
 namespace {
 
-std::unique_ptr<Session> new_session(SessionOptions options = {}) {
-  auto session = embedded_engine().new_session(options);
-  EXPECT_TRUE(session.ok()) << (session.ok() ? "" : session.error().message);
-  return std::move(session).value();
-}
-
 std::vector<int32_t> prompt(int count) {
   std::vector<int32_t> tokens;
   for (int i = 0; i < count; ++i) tokens.push_back(10 + i * 7 % 900);
   return tokens;
 }
 
-std::vector<float> logits_of(const Session& session) { return {session.logits().begin(), session.logits().end()}; }
-
 TEST(Session, RewindingAndReadingAgainGivesTheSameLogits) {
-  const std::unique_ptr<Session> session = new_session();
+  const std::unique_ptr<Session> session = open_session(embedded_engine(), {});
   const std::vector<int32_t> tokens = prompt(700);
   ASSERT_TRUE(session->prefill(tokens).ok());
   const std::vector<float> first = logits_of(*session);
@@ -43,7 +35,7 @@ TEST(Session, LogitsOfChosenRowsAreThoseOfAllRows) {
   options.batch = 256;
   std::vector<std::vector<float>> all;
   const auto keep = [&](int64_t, std::span<const float> row) { all.emplace_back(row.begin(), row.end()); };
-  ASSERT_TRUE(new_session(options)->evaluate(tokens, keep).ok());
+  ASSERT_TRUE(open_session(embedded_engine(), options)->evaluate(tokens, keep).ok());
   ASSERT_EQ(all.size(), tokens.size());
 
   // Runs, single rows, a chunk without any, and not the last.
@@ -55,14 +47,14 @@ TEST(Session, LogitsOfChosenRowsAreThoseOfAllRows) {
     const std::vector<float>& expected = all[static_cast<size_t>(position)];
     for (size_t i = 0; i < row.size(); ++i) worst = std::max(worst, std::abs(row[i] - expected[i]));
   };
-  const std::unique_ptr<Session> some = new_session(options);
+  const std::unique_ptr<Session> some = open_session(embedded_engine(), options);
   ASSERT_TRUE(some->evaluate(tokens, compare, nullptr, chosen).ok());
   std::vector<int64_t> expected;
   for (int64_t position = 0; position < 700; ++position)
     if (chosen(position)) expected.push_back(position);
   EXPECT_EQ(seen, expected);
   EXPECT_LT(worst, 0.005f);  // fewer rows may be multiplied by another kernel
-  const std::unique_ptr<Session> plain = new_session(options);
+  const std::unique_ptr<Session> plain = open_session(embedded_engine(), options);
   ASSERT_TRUE(plain->prefill(tokens).ok());
   EXPECT_EQ(logits_of(*some), logits_of(*plain));
 }
@@ -72,7 +64,7 @@ TEST(Session, ACancelledPromptKeepsWholeChunksAndCanGoOn) {
   SessionOptions options;
   options.batch = 128;
   options.cancel = &cancel;
-  const std::unique_ptr<Session> session = new_session(options);
+  const std::unique_ptr<Session> session = open_session(embedded_engine(), options);
   const std::vector<int32_t> tokens = prompt(1000);
   const Status stopped = session->prefill(tokens, [&](const PrefillProgress& progress) {
     if (progress.done >= 384) cancel.cancel();
@@ -84,20 +76,20 @@ TEST(Session, ACancelledPromptKeepsWholeChunksAndCanGoOn) {
   ASSERT_TRUE(session->prefill(std::span(tokens).subspan(384)).ok());
   SessionOptions chunked;
   chunked.batch = 128;
-  const std::unique_ptr<Session> whole = new_session(chunked);
+  const std::unique_ptr<Session> whole = open_session(embedded_engine(), chunked);
   ASSERT_TRUE(whole->prefill(tokens).ok());
   EXPECT_EQ(logits_of(*session), logits_of(*whole));
 }
 
 TEST(Session, TwoThreadsShareOneEngine) {
   const std::vector<int32_t> tokens = prompt(600);
-  const std::unique_ptr<Session> alone = new_session();
+  const std::unique_ptr<Session> alone = open_session(embedded_engine(), {});
   ASSERT_TRUE(alone->prefill(tokens).ok());
   std::vector<std::vector<float>> results(2);
   std::vector<std::thread> threads;
   for (std::vector<float>& result : results) {
     threads.emplace_back([&] {
-      const std::unique_ptr<Session> session = new_session();
+      const std::unique_ptr<Session> session = open_session(embedded_engine(), {});
       ASSERT_TRUE(session->prefill(tokens).ok());
       result = logits_of(*session);
     });
@@ -107,7 +99,7 @@ TEST(Session, TwoThreadsShareOneEngine) {
 }
 
 TEST(Session, StatisticsCountPromptAndGenerationApart) {
-  const std::unique_ptr<Session> session = new_session();
+  const std::unique_ptr<Session> session = open_session(embedded_engine(), {});
   ASSERT_TRUE(session->prefill(prompt(300)).ok());
   const double pairs = session->stats().pairs;
   EXPECT_EQ(pairs, 300.0 * 301 / 2 * embedded_engine().config().layers * embedded_engine().config().kv_heads);
@@ -120,7 +112,7 @@ TEST(Session, StatisticsCountPromptAndGenerationApart) {
 TEST(Session, RefusesWhatDoesNotFit) {
   SessionOptions options;
   options.context = 100;
-  const std::unique_ptr<Session> session = new_session(options);
+  const std::unique_ptr<Session> session = open_session(embedded_engine(), options);
   EXPECT_EQ(session->prefill(prompt(101)).error().kind, ErrorKind::kUsage);
   EXPECT_EQ(session->prefill({}).error().kind, ErrorKind::kUsage);
   const std::vector<int32_t> foreign = {1, 1 << 20};

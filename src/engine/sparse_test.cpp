@@ -3,9 +3,7 @@
 
 #include <cmath>
 
-#include "base/random.h"
-#include "engine/engine.h"
-#include "engine/session.h"
+#include "engine/embedded_engine.h"
 
 namespace ei {
 namespace {
@@ -13,24 +11,14 @@ namespace {
 // One provider for any number of rows, so that cuts of a prompt may be compared bit for bit.
 std::unique_ptr<Engine> load(const std::string& backend, const std::string& dense = "ggml") {
   EngineOptions options;
-  options.model_path = EI_SOURCE_DIR "/assets/needle-14m-128k-q8_0.gguf";
   options.backend = backend;
   options.backend_options.dense = dense;
-  auto result = Engine::load(options);
-  EXPECT_TRUE(result.ok());
-  return result.ok() ? std::move(result).value() : nullptr;
+  return load_embedded(options);
 }
 
-const Engine& engine() {
+const Engine& ggml_engine() {
   static const std::unique_ptr<Engine> loaded = load("cpu");
   return *loaded;
-}
-
-std::vector<int32_t> random_tokens(int64_t count, uint64_t seed) {
-  Random random(seed);
-  std::vector<int32_t> tokens;
-  for (int64_t i = 0; i < count; ++i) tokens.push_back(10 + static_cast<int32_t>(random.below(3000)));
-  return tokens;
 }
 
 // Small segments, so that short prompts have many of them.
@@ -52,17 +40,9 @@ SessionOptions with(const policy::PrefillOptions& prefill, int64_t batch = 0) {
   return options;
 }
 
-std::unique_ptr<Session> new_session(const SessionOptions& options, const Engine& on = engine()) {
-  auto session = on.new_session(options);
-  EXPECT_TRUE(session.ok()) << (session.ok() ? "" : session.error().message);
-  return std::move(session).value();
-}
-
-std::vector<float> logits_of(const Session& session) { return {session.logits().begin(), session.logits().end()}; }
-
 std::vector<float> read(const SessionOptions& options, const std::vector<int32_t>& tokens,
-                        const Engine& on = engine()) {
-  const std::unique_ptr<Session> session = new_session(options, on);
+                        const Engine& on = ggml_engine()) {
+  const std::unique_ptr<Session> session = open_session(on, options);
   EXPECT_TRUE(session->prefill(tokens).ok());
   return logits_of(*session);
 }
@@ -148,12 +128,12 @@ TEST(SparsePrefill, CollapsedMeansOneCountForAllKvHeadsOfALayer) {
   for (const policy::SparseMode mode : {policy::SparseMode::kRagged, policy::SparseMode::kCollapsed}) {
     policy::PrefillOptions options = small_options();
     options.mode = mode;
-    const std::unique_ptr<Session> session = new_session(with(options));
+    const std::unique_ptr<Session> session = open_session(ggml_engine(), with(options));
     session->planner()->keep_blocks(true);
     ASSERT_TRUE(session->prefill(random_tokens(1500, 6)).ok());
-    const auto heads = static_cast<size_t>(engine().config().kv_heads);
+    const auto heads = static_cast<size_t>(ggml_engine().config().kv_heads);
     int differ = 0;
-    for (int layer = 0; layer < engine().config().layers; ++layer) {
+    for (int layer = 0; layer < ggml_engine().config().layers; ++layer) {
       const auto& blocks = session->planner()->trace(layer).blocks;
       for (size_t i = 0; i < blocks.size(); ++i) differ += blocks[i].size() != blocks[i / heads * heads].size();
     }
@@ -162,7 +142,7 @@ TEST(SparsePrefill, CollapsedMeansOneCountForAllKvHeadsOfALayer) {
 }
 
 TEST(SparsePrefill, ReadsLessAndSaysSo) {
-  const std::unique_ptr<Session> session = new_session(with(small_options()));
+  const std::unique_ptr<Session> session = open_session(ggml_engine(), with(small_options()));
   ASSERT_TRUE(session->prefill(random_tokens(2000, 6)).ok());
   EXPECT_LT(session->stats().density(), 0.6);
   EXPECT_GT(session->stats().density(), 0.05);
@@ -174,7 +154,7 @@ TEST(SparsePrefill, ASecondTurnGoesOnWhereTheFirstEnded) {
   policy::PrefillOptions options = small_options();
   options.last_dense = false;
   const std::vector<int32_t> tokens = random_tokens(1280, 7);
-  const std::unique_ptr<Session> session = new_session(with(options));
+  const std::unique_ptr<Session> session = open_session(ggml_engine(), with(options));
   ASSERT_TRUE(session->prefill(std::span(tokens).first(640)).ok());
   ASSERT_TRUE(session->prefill(std::span(tokens).subspan(640)).ok());
   EXPECT_EQ(logits_of(*session), read(with(options), tokens));
@@ -182,7 +162,7 @@ TEST(SparsePrefill, ASecondTurnGoesOnWhereTheFirstEnded) {
 
 TEST(SparsePrefill, TurnsMayEndInsideSegmentsAndBlocks) {
   const std::vector<int32_t> tokens = random_tokens(1000, 8);
-  const std::unique_ptr<Session> session = new_session(with(small_options()));
+  const std::unique_ptr<Session> session = open_session(ggml_engine(), with(small_options()));
   size_t done = 0;
   for (const size_t turn : {1, 70, 3, 300, 12, 401}) {
     ASSERT_TRUE(session->prefill(std::span(tokens).subspan(done, turn)).ok());
@@ -200,7 +180,7 @@ TEST(SparsePrefill, ACancelledPromptCanGoOn) {
   options.prefill->last_dense = false;
   const std::vector<float> whole = read(options, tokens);
   options.cancel = &cancel;
-  const std::unique_ptr<Session> session = new_session(options);
+  const std::unique_ptr<Session> session = open_session(ggml_engine(), options);
   const Status stopped = session->prefill(tokens, [&](const PrefillProgress& progress) {
     if (progress.done >= 512) cancel.cancel();
   });
@@ -213,7 +193,7 @@ TEST(SparsePrefill, ACancelledPromptCanGoOn) {
 
 TEST(SparsePrefill, RewindingAndReadingAgainGivesTheSameLogits) {
   const std::vector<int32_t> tokens = random_tokens(1280, 10);
-  const std::unique_ptr<Session> session = new_session(with(small_options()));
+  const std::unique_ptr<Session> session = open_session(ggml_engine(), with(small_options()));
   ASSERT_TRUE(session->prefill(tokens).ok());
   const std::vector<float> first = logits_of(*session);
   for (const int64_t position : {1216, 640, 0}) {
@@ -227,9 +207,10 @@ TEST(SparsePrefill, RewindingAndReadingAgainGivesTheSameLogits) {
 std::vector<float> last_handed_over(const SessionOptions& options, const std::vector<int32_t>& tokens) {
   std::vector<float> row;
   const auto last = static_cast<int64_t>(tokens.size()) - 1;
-  const Status status = new_session(options)->evaluate(tokens, [&](int64_t position, std::span<const float> logits) {
-    if (position == last) row.assign(logits.begin(), logits.end());
-  });
+  const Status status =
+      open_session(ggml_engine(), options)->evaluate(tokens, [&](int64_t position, std::span<const float> logits) {
+        if (position == last) row.assign(logits.begin(), logits.end());
+      });
   EXPECT_TRUE(status.ok());
   return row;
 }
@@ -270,7 +251,7 @@ TEST(SparsePrefill, AgreesWithTheReferenceBackend) {
     SessionOptions cpu = with(options);
     cpu.key_type = cpu.value_type = DType::kF32;
     const std::vector<float> ours = read(cpu, tokens);
-    const std::unique_ptr<Session> slow = new_session(with(options), *reference);
+    const std::unique_ptr<Session> slow = open_session(*reference, with(options));
     ASSERT_TRUE(slow->prefill(tokens).ok());
     const std::vector<float> want = logits_of(*slow);
     // A block at the edge of a budget may fall either way: weights of 8 bits leave activations apart by 1e-3.

@@ -4,9 +4,7 @@
 
 #include <algorithm>
 
-#include "base/random.h"
-#include "engine/engine.h"
-#include "engine/session.h"
+#include "engine/embedded_engine.h"
 
 namespace ei {
 namespace {
@@ -15,14 +13,13 @@ constexpr int32_t kBudget = 128;
 constexpr int32_t kGap = 16;
 constexpr int32_t kRepeat = 64;
 
-const Engine& engine() {
+// One provider for any number of rows, so that cuts of a prompt may be compared bit for bit.
+const Engine& one_provider_engine() {
   static const std::unique_ptr<Engine> loaded = [] {
     EngineOptions options;
-    options.model_path = EI_SOURCE_DIR "/assets/needle-14m-128k-q8_0.gguf";
     options.backend_options.threads = 1;
-    options.backend_options.dense = "ggml";  // one provider for any number of rows
-    auto result = Engine::load(options);
-    return result.ok() ? std::move(result).value() : nullptr;
+    options.backend_options.dense = "ggml";
+    return load_embedded(options);
   }();
   return *loaded;
 }
@@ -41,35 +38,11 @@ SessionOptions both(int64_t batch = 0) {
   return options;
 }
 
-std::unique_ptr<Session> new_session(const SessionOptions& options) {
-  auto session = engine().new_session(options);
-  EXPECT_TRUE(session.ok()) << (session.ok() ? "" : session.error().message);
-  return std::move(session).value();
-}
-
-std::vector<int32_t> text(int64_t count, uint64_t seed) {
-  Random random(seed);
-  std::vector<int32_t> tokens;
-  for (int64_t i = 0; i < count; ++i) tokens.push_back(static_cast<int32_t>(10 + random.below(3000)));
-  return tokens;
-}
-
-std::vector<float> logits_of(const Session& session) { return {session.logits().begin(), session.logits().end()}; }
-
-int64_t longest(const Session& session) {
-  int64_t length = 0;
-  for (int layer = 0; layer < engine().config().layers; ++layer)
-    for (int h = 0; h < engine().config().kv_heads; ++h) length = std::max(length, session.store().length(layer, h));
-  return length;
-}
-
 // Feeds `count` tokens of its own choice; the logits behind each.
 std::vector<std::vector<float>> speak(Session& session, int count) {
   std::vector<std::vector<float>> all;
   for (int i = 0; i < count; ++i) {
-    const auto logits = session.logits();
-    const auto best = static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-    EXPECT_TRUE(session.decode(best).ok());
+    EXPECT_TRUE(session.decode(likeliest(session)).ok());
     all.push_back(logits_of(session));
   }
   return all;
@@ -86,7 +59,7 @@ std::vector<std::vector<float>> converse(Session& session) {
   std::vector<std::vector<float>> all;
   uint64_t seed = 0;
   for (const Turn& turn : kTurns) {
-    EXPECT_TRUE(session.prefill(text(turn.prompt, ++seed)).ok());
+    EXPECT_TRUE(session.prefill(random_tokens(turn.prompt, ++seed)).ok());
     all.push_back(logits_of(session));
     for (std::vector<float>& logits : speak(session, turn.answer)) all.push_back(std::move(logits));
   }
@@ -100,20 +73,21 @@ TEST(Turns, EqualDenseOnesBitForBitWhenTheBudgetOfThePromptCoversEverything) {
   covering.prefill->base_budget = 4096;
   SessionOptions dense = both();
   dense.prefill = policy::PrefillOptions{};
-  const auto session = new_session(covering);
-  EXPECT_EQ(converse(*session), converse(*new_session(dense)));
+  const auto session = open_session(one_provider_engine(), covering);
+  EXPECT_EQ(converse(*session), converse(*open_session(one_provider_engine(), dense)));
   EXPECT_EQ(session->stats().compressions, 4);
 }
 
 TEST(Turns, StayInsideTheBudgetHoweverTheirPromptsAreCut) {
-  const auto session = new_session(both(4096));
+  const auto session = open_session(one_provider_engine(), both(4096));
   const std::vector<std::vector<float>> whole = converse(*session);
   EXPECT_LE(longest(*session), kBudget + kRepeat);
   EXPECT_FALSE(session->store().exact());
   EXPECT_EQ(session->stats().compressions, 4);  // once in the first turn, twice in the second, once in the last
   EXPECT_LT(session->stats().density(), 0.9);
   EXPECT_EQ(session->planner()->held_bytes(), 0);
-  for (const int64_t batch : {64, 100}) EXPECT_EQ(converse(*new_session(both(batch))), whole) << "batch " << batch;
+  for (const int64_t batch : {64, 100})
+    EXPECT_EQ(converse(*open_session(one_provider_engine(), both(batch))), whole) << "batch " << batch;
 }
 
 // Reads `tokens`, is stopped behind `at` of them, and reads on.
@@ -131,12 +105,12 @@ void read_in_two(Session& session, CancelToken& cancel, const std::vector<int32_
 
 TEST(Turns, CancelledInAPromptOrBetweenTokensGoOnAsIfNothingHadBeen) {
   CancelToken cancel;
-  const std::vector<int32_t> first = text(960, 1);
-  const std::vector<int32_t> second = text(300, 2);
-  const auto smooth = new_session(both(64));
+  const std::vector<int32_t> first = random_tokens(960, 1);
+  const std::vector<int32_t> second = random_tokens(300, 2);
+  const auto smooth = open_session(one_provider_engine(), both(64));
   SessionOptions options = both(64);
   options.cancel = &cancel;
-  const auto session = new_session(options);
+  const auto session = open_session(one_provider_engine(), options);
 
   read_in_two(*session, cancel, first, 512);
   ASSERT_TRUE(smooth->prefill(first).ok());
@@ -163,8 +137,8 @@ TEST(Turns, ACancelledCompressionLeavesThePlannersIndexAsWell) {
   SessionOptions options = both(64);
   options.kv->gap = -1;
   options.cancel = &cancel;
-  const auto session = new_session(options);
-  const Status stopped = session->prefill(text(1000, 1), [&](const PrefillProgress& progress) {
+  const auto session = open_session(one_provider_engine(), options);
+  const Status stopped = session->prefill(random_tokens(1000, 1), [&](const PrefillProgress& progress) {
     if (progress.done == progress.total) cancel.cancel();
   });
   ASSERT_FALSE(stopped.ok());
@@ -174,9 +148,9 @@ TEST(Turns, ACancelledCompressionLeavesThePlannersIndexAsWell) {
   const auto undisturbed = [&] {
     SessionOptions keep = both(64);
     keep.kv = policy::KvOptions{};
-    return new_session(keep);
+    return open_session(one_provider_engine(), keep);
   }();
-  ASSERT_TRUE(undisturbed->prefill(text(1000, 1)).ok());
+  ASSERT_TRUE(undisturbed->prefill(random_tokens(1000, 1)).ok());
   EXPECT_EQ(logits_of(*session), logits_of(*undisturbed)) << "the prompt had been read";
   ASSERT_TRUE(session->decode(5).ok());  // makes up for it
   EXPECT_EQ(session->stats().compressions, 1);
@@ -188,9 +162,11 @@ class SavedTurns : public testing::Test {
  protected:
   ~SavedTurns() override { unlink(path_.c_str()); }
 
-  void save(const Session& session) const { ASSERT_TRUE(session.store().save(path_, engine().model_hash()).ok()); }
+  void save(const Session& session) const {
+    ASSERT_TRUE(session.store().save(path_, one_provider_engine().model_hash()).ok());
+  }
   void load_into(Session& session) const {
-    auto loaded = kv::Store::load(path_, engine().model_hash(), engine().backend());
+    auto loaded = kv::Store::load(path_, one_provider_engine().model_hash(), one_provider_engine().backend());
     ASSERT_TRUE(loaded.ok()) << loaded.error().message;
     const Status adopted = session.adopt(std::move(loaded).value());
     ASSERT_TRUE(adopted.ok()) << adopted.error().message;
@@ -200,18 +176,18 @@ class SavedTurns : public testing::Test {
 };
 
 TEST_F(SavedTurns, ACompressedCacheGoesOnAsAPromptJustRead) {
-  const auto session = new_session(both());
-  ASSERT_TRUE(session->prefill(text(1000, 1)).ok());
+  const auto session = open_session(one_provider_engine(), both());
+  ASSERT_TRUE(session->prefill(random_tokens(1000, 1)).ok());
   speak(*session, 20);
   ASSERT_EQ(session->stats().compressions, 1);
   save(*session);
-  const auto other = new_session(both());
+  const auto other = open_session(one_provider_engine(), both());
   load_into(*other);
   EXPECT_EQ(other->position(), 1020);
   EXPECT_TRUE(other->logits().empty()) << "they are not in the file";
   // A further turn reads the survivors densely: nothing but the cache decides.
-  ASSERT_TRUE(session->prefill(text(300, 2)).ok());
-  ASSERT_TRUE(other->prefill(text(300, 2)).ok());
+  ASSERT_TRUE(session->prefill(random_tokens(300, 2)).ok());
+  ASSERT_TRUE(other->prefill(random_tokens(300, 2)).ok());
   EXPECT_EQ(logits_of(*other), logits_of(*session));
   EXPECT_EQ(other->stats().density(), 1);
   // Its queries have filled the observer, so the next compression is the same too.
@@ -221,12 +197,12 @@ TEST_F(SavedTurns, ACompressedCacheGoesOnAsAPromptJustRead) {
 }
 
 TEST_F(SavedTurns, TheGapIsCountedFromTheLoadAndOnlyQueriesSinceThenDecide) {
-  const auto session = new_session(both());
-  ASSERT_TRUE(session->prefill(text(1000, 1)).ok());
+  const auto session = open_session(one_provider_engine(), both());
+  ASSERT_TRUE(session->prefill(random_tokens(1000, 1)).ok());
   speak(*session, kGap - 1);
   ASSERT_EQ(session->stats().compressions, 0);
   save(*session);
-  const auto other = new_session(both());
+  const auto other = open_session(one_provider_engine(), both());
   load_into(*other);
   for (int i = 0; i + 1 < kGap; ++i) {
     ASSERT_TRUE(other->decode(100 + i).ok());
@@ -239,38 +215,38 @@ TEST_F(SavedTurns, TheGapIsCountedFromTheLoadAndOnlyQueriesSinceThenDecide) {
 }
 
 TEST_F(SavedTurns, AWholeCacheIsReadOnSparselyFromKeysAlone) {
-  const auto session = new_session(both());
-  ASSERT_TRUE(session->prefill(text(1024, 1)).ok());
+  const auto session = open_session(one_provider_engine(), both());
+  ASSERT_TRUE(session->prefill(random_tokens(1024, 1)).ok());
   save(*session);
-  const auto fresh = new_session(both());
+  const auto fresh = open_session(one_provider_engine(), both());
   load_into(*fresh);
   ASSERT_TRUE(fresh->store().exact());
-  ASSERT_TRUE(fresh->prefill(text(512, 2)).ok());
+  ASSERT_TRUE(fresh->prefill(random_tokens(512, 2)).ok());
   EXPECT_LT(fresh->stats().density(), 0.9);
   EXPECT_GT(fresh->planner()->held_bytes(), 0);
   // A session that has read something else forgets it: the same logits bit for bit.
-  const auto used = new_session(both(100));
+  const auto used = open_session(one_provider_engine(), both(100));
   converse(*used);
   load_into(*used);
   EXPECT_EQ(used->planner()->held_bytes(), 0);
-  ASSERT_TRUE(used->prefill(text(512, 2)).ok());
+  ASSERT_TRUE(used->prefill(random_tokens(512, 2)).ok());
   EXPECT_EQ(logits_of(*used), logits_of(*fresh));
   EXPECT_EQ(speak(*used, 30), speak(*fresh, 30));
 }
 
 TEST_F(SavedTurns, ACacheOfOtherTypesOrTooLongIsRefusedAndChangesNothing) {
-  const auto session = new_session(both());
-  ASSERT_TRUE(session->prefill(text(200, 1)).ok());
+  const auto session = open_session(one_provider_engine(), both());
+  ASSERT_TRUE(session->prefill(random_tokens(200, 1)).ok());
   save(*session);
   SessionOptions wide = both();
   wide.key_type = wide.value_type = DType::kF32;
   SessionOptions narrow = both();
   narrow.context = 100;
   for (const SessionOptions& options : {wide, narrow}) {
-    const auto other = new_session(options);
-    ASSERT_TRUE(other->prefill(text(50, 2)).ok());
+    const auto other = open_session(one_provider_engine(), options);
+    ASSERT_TRUE(other->prefill(random_tokens(50, 2)).ok());
     const std::vector<float> before = logits_of(*other);
-    auto loaded = kv::Store::load(path_, engine().model_hash(), engine().backend());
+    auto loaded = kv::Store::load(path_, one_provider_engine().model_hash(), one_provider_engine().backend());
     ASSERT_TRUE(loaded.ok());
     const Status refused = other->adopt(std::move(loaded).value());
     ASSERT_FALSE(refused.ok());

@@ -37,7 +37,7 @@ T load(const std::byte* bytes) {
   return value;
 }
 
-Result<ValueType> read_type(Reader& reader, const std::string& key) {
+Result<ValueType> read_value_type(Reader& reader, const std::string& key) {
   EI_ASSIGN_OR_RETURN(const uint32_t id, reader.number<uint32_t>("a value type"));
   if (id >= kTypeFacts.size()) {
     return make_error(ErrorKind::kModel, "key '%s' has the unknown value type %u", key.c_str(), id);
@@ -60,7 +60,7 @@ class MetadataReader {
   explicit MetadataReader(Reader& reader) : reader_(reader) {}
 
   Status read(const std::string& key, Value& into) {
-    EI_ASSIGN_OR_RETURN(into.type, read_type(reader_, key));
+    EI_ASSIGN_OR_RETURN(into.type, read_value_type(reader_, key));
     if (into.type == ValueType::kArray) return array(key, into.data.emplace<Array>());
     if (into.type == ValueType::kString) {
       EI_ASSIGN_OR_RETURN(into.data, reader_.text("a string value"));
@@ -74,7 +74,7 @@ class MetadataReader {
 
  private:
   Status array(const std::string& key, Array& array) {
-    EI_ASSIGN_OR_RETURN(array.element, read_type(reader_, key));
+    EI_ASSIGN_OR_RETURN(array.element, read_value_type(reader_, key));
     EI_ASSIGN_OR_RETURN(array.count, reader_.number<uint64_t>("an array length"));
     if (array.element == ValueType::kArray) {
       return make_error(ErrorKind::kModel, "key '%s' is an array of arrays, which no model uses", key.c_str());

@@ -45,7 +45,7 @@ Result<int64_t> read_shape(Reader& reader, const std::string& name, std::vector<
   return elements;
 }
 
-Result<const TensorType*> read_type(Reader& reader, const std::string& name) {
+Result<const TensorType*> read_tensor_type(Reader& reader, const std::string& name) {
   EI_ASSIGN_OR_RETURN(const uint32_t id, reader.number<uint32_t>("a tensor type"));
   const TensorType* type = find_tensor_type(id);
   if (type == nullptr) {
@@ -70,7 +70,7 @@ Result<Placed> read_tensor(Reader& reader) {
   EI_ASSIGN_OR_RETURN(tensor.name, read_name(reader));
   const std::string name = printable(tensor.name);
   EI_ASSIGN_OR_RETURN(const int64_t elements, read_shape(reader, name, tensor.shape));
-  EI_ASSIGN_OR_RETURN(tensor.type, read_type(reader, name));
+  EI_ASSIGN_OR_RETURN(tensor.type, read_tensor_type(reader, name));
   if (tensor.cols() % tensor.type->block_elements != 0) {
     return make_error(ErrorKind::kModel, "tensor '%s' has rows of %lld elements; %s needs a multiple of %lld",
                       name.c_str(), static_cast<long long>(tensor.cols()), std::string(tensor.type->name).c_str(),

@@ -20,13 +20,13 @@ namespace {
 
 constexpr float kUntouched = -77.0f;
 
-bool always() { return true; }
 bool emulated(const GemmKernel& kernel) { return kernel.name.starts_with("emulated"); }
 
 // This CPU's kernels, and those of x86 in plain loops.
 std::vector<GemmKernel> kernels() {
-  std::vector<GemmKernel> all = {make_pair_gemm<TilesGemm<VecEmulated<16>, TilesEmulated>>("emulated_tiles", always),
-                                 make_pair_gemm<LanesGemm<VecEmulated<16>>>("emulated_lanes", always)};
+  std::vector<GemmKernel> all = {
+      make_pair_gemm<TilesGemm<VecEmulated<16>, TilesEmulated>>("emulated_tiles", emulated_always),
+      make_pair_gemm<LanesGemm<VecEmulated<16>>>("emulated_lanes", emulated_always)};
   for (const GemmKernel* kernel : gemm_kernels()) {
     if (kernel->usable()) all.push_back(*kernel);
   }

@@ -31,7 +31,7 @@ struct AttentionShape {
 
 // Under a sanitizer the slow reference is many times slower: there one shape in six is run, always the same ones.
 inline bool left_out(const AttentionShape& shape) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef EI_SANITIZED
   uint64_t mix = 0;
   for (const int64_t fact : {int64_t{shape.head_dim}, int64_t{shape.kv_heads}, int64_t{shape.group}, shape.tokens,
                              shape.context, int64_t{shape.page_slots}, int64_t{shape.window},

@@ -13,17 +13,11 @@
 namespace ei::text {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef EI_SANITIZED
 constexpr bool kSanitized = true;
 #else
 constexpr bool kSanitized = false;
 #endif
-
-std::string times(int count, const std::string& text) {
-  std::string all;
-  for (int i = 0; i < count; ++i) all += text;
-  return all;
-}
 
 Result<std::string> try_render(const std::string& source) {
   EI_ASSIGN_OR_RETURN(const ChatTemplate chat, ChatTemplate::parse(source, test_tokenizer()));

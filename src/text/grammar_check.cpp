@@ -8,7 +8,7 @@
 namespace ei::text {
 namespace {
 
-constexpr size_t kMaxBytes = size_t{1} << 20;
+constexpr size_t kMaxGrammarBytes = size_t{1} << 20;
 constexpr int kMaxDepth = 128;
 constexpr size_t kMaxRules = 20000;
 constexpr uint64_t kMaxRepeat = 2000;  // libllama's own limit
@@ -287,8 +287,8 @@ class Reader {
 }  // namespace
 
 Status check_grammar(std::string_view grammar, const Tokenizer& tokenizer) {
-  if (grammar.size() > kMaxBytes) {
-    return make_error(ErrorKind::kUsage, "grammar: too long: %zu > %zu bytes", grammar.size(), kMaxBytes);
+  if (grammar.size() > kMaxGrammarBytes) {
+    return make_error(ErrorKind::kUsage, "grammar: too long: %zu > %zu bytes", grammar.size(), kMaxGrammarBytes);
   }
   size_t bad_offset = 0;
   if (!valid_utf8(grammar, &bad_offset)) {

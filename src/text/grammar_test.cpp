@@ -12,12 +12,6 @@
 namespace ei::text {
 namespace {
 
-std::string times(int count, const std::string& text) {
-  std::string all;
-  for (int i = 0; i < count; ++i) all += text;
-  return all;
-}
-
 bool creates(const SamplerOptions& options, std::string* why = nullptr) {
   const auto start = std::chrono::steady_clock::now();
   const auto sampler = Sampler::create(test_tokenizer(), options);

@@ -23,7 +23,7 @@ constexpr int kMaxBlocks = 100;  // nested {% if %}, {% for %}, ...; every elif 
 
 using jinja::token;
 
-std::string one_line(const std::string& text) {
+std::string last_error(const std::string& text) {
   // The engine's messages draw the source over several lines; what went wrong stands after the last "Error: ".
   const size_t last = text.rfind("Error: ");
   std::string line = last == std::string::npos ? text : text.substr(last + 7);
@@ -34,7 +34,7 @@ std::string one_line(const std::string& text) {
 }
 
 Error refuse(const std::string& why) {
-  const std::string line = one_line(why);
+  const std::string line = last_error(why);
   // What raise_exception() throws is the template's answer to the messages, not a mistake in it.
   const bool raised = line.starts_with("Jinja Exception: ");
   return make_error(raised ? ErrorKind::kUsage : ErrorKind::kModel, "chat template: %s", line.c_str());

@@ -12,7 +12,7 @@
 namespace ei::text {
 namespace {
 
-constexpr size_t kMaxBytes = size_t{256} << 10;
+constexpr size_t kMaxSchemaBytes = size_t{256} << 10;
 constexpr int kMaxDepth = 64;
 constexpr size_t kMaxMembers = 256;
 // Names and references become rule names through a regular expression that recurses once per character.
@@ -96,8 +96,8 @@ Status check_value(const common_json& value) {
 }  // namespace
 
 Result<std::string> json_schema_to_gbnf(std::string_view schema) {
-  if (schema.size() > kMaxBytes) {
-    return make_error(ErrorKind::kUsage, "JSON schema: too long: %zu > %zu bytes", schema.size(), kMaxBytes);
+  if (schema.size() > kMaxSchemaBytes) {
+    return make_error(ErrorKind::kUsage, "JSON schema: too long: %zu > %zu bytes", schema.size(), kMaxSchemaBytes);
   }
   if (const int depth = nesting(schema); depth > kMaxDepth) {
     return make_error(ErrorKind::kUsage, "JSON schema: nested too deep: %d > %d levels", depth, kMaxDepth);

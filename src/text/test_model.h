@@ -1,10 +1,11 @@
-// The embedded model's tokenizer, for this room's tests.
+// The embedded model's tokenizer and long texts, for this room's tests.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "text/tokenizer.h"
@@ -21,6 +22,12 @@ inline const Tokenizer& test_tokenizer() {
     return std::move(loaded).value();
   }();
   return *tokenizer;
+}
+
+inline std::string times(int count, const std::string& text) {
+  std::string all;
+  for (int i = 0; i < count; ++i) all += text;
+  return all;
 }
 
 }  // namespace ei::text

@@ -18,7 +18,7 @@
 namespace ei::text {
 namespace {
 
-constexpr size_t kMaxBytes = std::numeric_limits<int32_t>::max() / 2;
+constexpr size_t kMaxTextBytes = std::numeric_limits<int32_t>::max() / 2;
 
 constexpr size_t kShortRunBytes = 4096;
 constexpr size_t kMaxRunBytes = size_t{256} << 10;
@@ -130,8 +130,8 @@ const std::string& Tokenizer::path() const { return impl_->path; }
 int Tokenizer::vocab_size() const { return impl_->vocab_size; }
 
 Result<std::vector<Token>> Tokenizer::tokenize(std::string_view text, TokenizeOptions options) const {
-  if (text.size() > kMaxBytes) {
-    return make_error(ErrorKind::kUsage, "text is too long: %zu > %zu bytes", text.size(), kMaxBytes);
+  if (text.size() > kMaxTextBytes) {
+    return make_error(ErrorKind::kUsage, "text is too long: %zu > %zu bytes", text.size(), kMaxTextBytes);
   }
   size_t bad_offset = 0;
   if (!valid_utf8(text, &bad_offset)) {

@@ -13,7 +13,7 @@ namespace {
 constexpr unsigned kSeconds = 120;
 
 void limit_memory([[maybe_unused]] int64_t bytes) {
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifndef EI_SANITIZED
   const rlimit memory = {static_cast<rlim_t>(bytes), static_cast<rlim_t>(bytes)};
   ::setrlimit(RLIMIT_AS, &memory);
 #endif

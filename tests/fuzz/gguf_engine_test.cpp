@@ -22,7 +22,7 @@ namespace {
 
 constexpr int64_t kMemory = int64_t{1} << 30;  // addresses; the files have some tens of kilobytes
 constexpr int64_t kVocabulary = 288;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef EI_SANITIZED
 constexpr int kMutations = 500;
 #else
 constexpr int kMutations = 2'000;

@@ -14,7 +14,7 @@
 namespace ei::fuzz {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)  // these hold on to freed memory
+#ifdef EI_SANITIZED  // these hold on to freed memory
 constexpr int64_t kMaxGrowth = int64_t{512} << 20;
 #else
 constexpr int64_t kMaxGrowth = int64_t{64} << 20;

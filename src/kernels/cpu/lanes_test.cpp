@@ -22,12 +22,11 @@ using Vec16 = VecEmulated<16>;
 
 bool any_types(DType, DType) { return true; }
 bool bf16_only(DType key_type, DType value_type) { return key_type == DType::kBF16 && value_type == DType::kBF16; }
-bool always() { return true; }
 
 template <typename PrefillIsa, typename DecodeIsa>
 AttentionVariant variant(std::string_view name, bool (*accepts)(DType, DType)) {
   using Flash = FlashVariant<PrefillIsa, DecodeIsa>;
-  return {name, always, accepts, Flash::scratch_bytes, Flash::run};
+  return {name, emulated_always, accepts, Flash::scratch_bytes, Flash::run};
 }
 
 struct Emulated {

@@ -19,8 +19,8 @@ namespace {
 
 template <typename Isa>
 class ByteProducts : public testing::Test {};
-using Emulated = testing::Types<LanesPeaks<BytesEmulated>, TilesPeaks<TilesEmulated>>;
-TYPED_TEST_SUITE(ByteProducts, Emulated);
+using EmulatedPeaks = testing::Types<LanesPeaks<BytesEmulated>, TilesPeaks<TilesEmulated>>;
+TYPED_TEST_SUITE(ByteProducts, EmulatedPeaks);
 
 constexpr int kDims[] = {8, 16, 40, 64, 72, 80, 120, 128, 192, 256, 512};
 

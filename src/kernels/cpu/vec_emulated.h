@@ -2,6 +2,7 @@
 // kernels' layouts, masks and tails are tested through it on machines without those instructions.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -9,6 +10,9 @@
 #include "tensor/dtype.h"
 
 namespace ei::kernels {
+
+// Loops run on any CPU.
+inline bool emulated_always() { return true; }
 
 template <int width>
 struct VecEmulated {
@@ -90,7 +94,8 @@ struct VecEmulated {
   // value * 2^exponent for an integral exponent; vanishes when that is tiny
   static VecEmulated scale_by_power(VecEmulated value, VecEmulated exponent) {
     return make([&](int i) {
-      return exponent.lane[i] < -126 ? 0.0f : std::ldexp(value.lane[i], static_cast<int>(exponent.lane[i]));
+      const float power = std::min(exponent.lane[i], 1024.0f);  // overflows anyway
+      return power < -126 ? 0.0f : std::ldexp(value.lane[i], static_cast<int>(power));
     });
   }
   static void transpose(VecEmulated (&rows)[width]) {
