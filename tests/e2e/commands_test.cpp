@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/result.h"
+#include "printed_json.h"
 #include "process.h"
 
 namespace ei::e2e {
@@ -16,12 +17,6 @@ namespace {
 using nlohmann::json;
 
 const char* const kQuestion = "The pass key is 48213. Remember it.\n\nWhat is the pass key?";
-
-json parse(const std::string& text) {
-  json value = json::parse(text, nullptr, false);
-  EXPECT_FALSE(value.is_discarded()) << text;
-  return value;
-}
 
 json run_json(std::vector<std::string> more, std::vector<std::pair<std::string, std::string>> variables = {}) {
   std::vector<std::string> arguments = {"run", "-p", kQuestion, "-n", "8", "--temp", "0", "--json"};
@@ -178,11 +173,7 @@ TEST(Chat, KeepsEarlierTurnsInTheCache) {
                                          .input = "The pass key is 48213. Remember it. What is the pass key?\n"
                                                   "And what is \\\nthe pass key?\n/clear\nhello\n/exit\nnever read\n"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  std::vector<json> turns;
-  size_t begin = 0;
-  for (size_t end; (end = outcome.out.find('\n', begin)) != std::string::npos; begin = end + 1) {
-    turns.push_back(parse(outcome.out.substr(begin, end - begin)));
-  }
+  const std::vector<json> turns = parse_lines(outcome.out);
   ASSERT_EQ(turns.size(), 3u) << outcome.out;
   EXPECT_EQ(turns[0]["tokens"]["cached"], 0);
   EXPECT_GE(turns[1]["tokens"]["cached"], turns[0]["tokens"]["prompt"]);
@@ -266,14 +257,6 @@ TEST(Perplexity, IsThatOfGuessingOnNoiseAndZeroDivergenceFromItself) {
   EXPECT_EQ(full["vs"], "method=full,kv-policy=full") << "when nothing else is said";
 }
 
-std::vector<json> json_lines(const std::string& text) {
-  std::vector<json> lines;
-  size_t begin = 0;
-  for (size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
-    lines.push_back(parse(text.substr(begin, end - begin)));
-  return lines;
-}
-
 TEST(Eval, WritesOneLinePerQuestionAndASummaryOfBothSides) {
   const std::vector<std::string> sparse = {"--method",    "entropyinfer", "--segment",     "128",
                                            "--threshold", "256",          "--base-budget", "64"};
@@ -282,7 +265,7 @@ TEST(Eval, WritesOneLinePerQuestionAndASummaryOfBothSides) {
   arguments.insert(arguments.end(), sparse.begin(), sparse.end());
   const Outcome outcome = run(arguments);
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const std::vector<json> lines = json_lines(outcome.out);
+  const std::vector<json> lines = parse_lines(outcome.out);
   ASSERT_EQ(lines.size(), 5u) << outcome.out;
   for (size_t i = 0; i < 4; ++i) {
     EXPECT_EQ(lines[i]["length"], 1536);
@@ -319,12 +302,12 @@ TEST(Eval, TestsFurtherSettingsOnTheSameTexts) {
   const Outcome alone = with({"--base-budget", "512", "--block", "16", "--json"});
   ASSERT_EQ(both.code, 0) << both.err;
   ASSERT_EQ(alone.code, 0) << alone.err;
-  const std::vector<json> lines = json_lines(both.out);
+  const std::vector<json> lines = parse_lines(both.out);
   ASSERT_EQ(lines.size(), 7u) << both.out;  // four answers, three summaries
   EXPECT_EQ(lines[4]["tested"]["method_options"], "base-budget=64,segment=128,threshold=256");
   EXPECT_EQ(lines[6]["tested"]["method_options"], "base-budget=64,segment=128,select=midrange,threshold=256");
   const json& further = lines[5];
-  const json expected = json_lines(alone.out).back();
+  const json expected = parse_lines(alone.out).back();
   EXPECT_EQ(further["tested"]["method_options"], expected["tested"]["method_options"]);
   EXPECT_EQ(further["mean_kld"], expected["mean_kld"]);
   EXPECT_LT(further["mean_kld"], lines[4]["mean_kld"]);

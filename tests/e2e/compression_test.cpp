@@ -5,18 +5,13 @@
 #include <nlohmann/json.hpp>
 
 #include "base/result.h"
+#include "printed_json.h"
 #include "process.h"
 
 namespace ei::e2e {
 namespace {
 
 using nlohmann::json;
-
-json parse(const std::string& text) {
-  json value = json::parse(text, nullptr, false);
-  EXPECT_FALSE(value.is_discarded()) << text;
-  return value;
-}
 
 TEST(Compression, IsReportedByRun) {
   std::string prompt = "The pass key is 48213. Remember it.";
@@ -58,10 +53,7 @@ TEST(Compression, ChatReadsAgainWhatTheCacheCannotBeRewoundTo) {
                                                        "latent", "--kv-budget", "64", "--kv-gap", "-1"},
                                          .input = message + message + "/clear\n" + message});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  std::vector<json> turns;
-  size_t begin = 0;
-  for (size_t end; (end = outcome.out.find('\n', begin)) != std::string::npos; begin = end + 1)
-    turns.push_back(parse(outcome.out.substr(begin, end - begin)));
+  const std::vector<json> turns = parse_lines(outcome.out);
   ASSERT_EQ(turns.size(), 3u) << outcome.out;
   for (const json& turn : turns) EXPECT_LE(turn["kv"]["tokens_kept"], 64 + 4);
   // The second turn goes on over the survivors. The third is the first again: its tokens are in the cache, but with

@@ -3,18 +3,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "printed_json.h"
 #include "process.h"
 
 namespace ei::e2e {
 namespace {
 
 using nlohmann::json;
-
-json parse(const std::string& text) {
-  json value = json::parse(text, nullptr, false);
-  EXPECT_FALSE(value.is_discarded()) << text;
-  return value;
-}
 
 TEST(Info, SaysWhatAContextCosts) {
   const json small = parse(run({"info", "--json", "-c", "1000", "-ctk", "f16", "-ctv", "f16"}).out);

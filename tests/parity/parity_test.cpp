@@ -47,7 +47,7 @@ BackendOptions dense_options(std::string_view dense, int64_t packed_budget = -1)
 
 class Parity : public ::testing::TestWithParam<Case> {};
 
-// With an f32 cache on both sides and ggml's products only the order of attention's sums differs. Quantised weights
+// With an f32 cache on both sides and ggml's products only last bits of floats differ (docs/numerics.md). Quantised weights
 // make even that visible: their products round the activations, and a rounding that falls the other way moves the
 // logits of this and of every later position. So they are held to the contract over the first positions, and by what
 // was measured over all.
