@@ -59,8 +59,9 @@ TEST(Info, TheCacheIsBf16WhereTheKernelsMultiplyItElseF16) {
     const bool multiplies = chosen.ends_with("bf16") || chosen.ends_with("amx");
     EXPECT_EQ(object["kv"]["type_k"], multiplies ? "bf16" : "f16") << chosen;
     EXPECT_EQ(object["kv"]["type_v"], object["kv"]["type_k"]);
-    if (std::string(isa) == "scalar" || std::string(isa) == "neon" || std::string(isa) == "avx2")
+    if (std::string(isa) == "scalar" || std::string(isa) == "neon" || std::string(isa) == "avx2") {
       EXPECT_EQ(object["kv"]["type_k"], "f16");
+    }
     ++checked;
   }
   EXPECT_GE(checked, 3);

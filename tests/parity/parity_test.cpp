@@ -47,10 +47,10 @@ BackendOptions dense_options(std::string_view dense, int64_t packed_budget = -1)
 
 class Parity : public ::testing::TestWithParam<Case> {};
 
-// With an f32 cache on both sides and ggml's products only last bits of floats differ (docs/numerics.md). Quantised weights
-// make even that visible: their products round the activations, and a rounding that falls the other way moves the
-// logits of this and of every later position. So they are held to the contract over the first positions, and by what
-// was measured over all.
+// With an f32 cache on both sides and ggml's products only last bits of floats differ (docs/numerics.md). Quantised
+// weights make even that visible: their products round the activations, and a rounding that falls the other way moves
+// the logits of this and of every later position. So they are held to the contract over the first positions, and by
+// what was measured over all.
 TEST_P(Parity, LogitsMatchLibllamaAtEveryLengthAndCut) {
   const RandomModelFile file(small_spec(GetParam().family, GetParam().type));
   const std::unique_ptr<LlamaOracle> oracle = LlamaOracle::load(file.path(), 8192, /*f32_cache=*/true);
