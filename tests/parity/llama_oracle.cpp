@@ -1,5 +1,6 @@
 #include "parity/llama_oracle.h"
 
+#include <ggml-backend.h>
 #include <llama.h>
 
 #include <algorithm>
@@ -50,6 +51,7 @@ LlamaOracle::~LlamaOracle() = default;
 
 std::unique_ptr<LlamaOracle> LlamaOracle::load(const std::string& path, int context, bool f32_cache) {
   llama_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
+  if (ggml_backend_reg_count() == 0) ggml_backend_load_all();  // a portable build loads its CPU variant at run time
   auto impl = std::make_unique<Impl>();
   impl->model = llama_model_load_from_file(path.c_str(), llama_model_default_params());
   if (impl->model == nullptr) return nullptr;
