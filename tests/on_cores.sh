@@ -6,11 +6,12 @@ count=$1
 shift
 first=0
 while [ $((first + count)) -le "$(nproc)" ]; do
-  last=$((first + count - 1))
+  cores=$first-$((first + count - 1))
+  lock=${TMPDIR:-/tmp}/ei-tests-$(id -u)-cores-$cores
   # The program inherits the descriptor, and with it the lock, for as long as it or a child of it lives.
-  if exec 9>"${TMPDIR:-/tmp}/ei-tests-$(id -u)-cores-$first-$count" && flock -n 9; then
-    if taskset -c "$first-$last" true; then exec taskset -c "$first-$last" "$@"; fi
-  fi 2>/dev/null
+  if touch "$lock" 2>/dev/null && exec 9>"$lock" && flock -n 9 && taskset -c "$cores" true 2>/dev/null; then
+    exec taskset -c "$cores" "$@"
+  fi
   first=$((first + count))
 done
 exec "$@"
