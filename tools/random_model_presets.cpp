@@ -1,5 +1,6 @@
 // Shapes of well-known models for benchmarks: the numbers of their published configurations.
 #include <array>
+#include <iterator>
 
 #include "tools/random_model.h"
 
@@ -30,6 +31,7 @@ constexpr std::array kPresets = {
 
 std::vector<std::string_view> random_model_presets() {
   std::vector<std::string_view> names;
+  names.reserve(std::size(kPresets));
   for (const Preset& preset : kPresets) names.emplace_back(preset.name);
   return names;
 }

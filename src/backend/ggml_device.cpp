@@ -8,6 +8,7 @@
 #include <system_error>
 #include <thread>
 
+#include "backend/host_memory.h"
 #include "base/clock.h"
 
 namespace ei {
@@ -26,6 +27,8 @@ bool stops(void* watch) {
   const auto& self = *static_cast<const GgmlDevice::Watch*>(watch);
   return raised(self.cancel) || raised(self.broken);
 }
+
+constexpr size_t kVariantBytes = size_t{8} << 20;  // more than any of ggml's libraries takes
 
 // How long a caller that waits for its turn may not notice that it was cancelled.
 constexpr std::chrono::milliseconds kGlance{20};
@@ -57,7 +60,11 @@ Result<std::unique_ptr<GgmlDevice>> GgmlDevice::create(int threads) {
     ggml_backend_load_all();
     device = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
   }
-  if (device == nullptr) return make_error(ErrorKind::kDevice, "ggml found no CPU variant for this machine");
+  if (device == nullptr) {
+    const Result<Buffer> room = allocate_host(kVariantBytes);
+    if (!room.ok()) return room.error();  // a variant that did not fit into memory is not found either
+    return make_error(ErrorKind::kDevice, "ggml found no CPU variant for this machine");
+  }
   if (threads < 1 || threads > GGML_MAX_N_THREADS) {
     return make_error(ErrorKind::kUsage, "threads must be between 1 and %d, not %d", GGML_MAX_N_THREADS, threads);
   }

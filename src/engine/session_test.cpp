@@ -13,8 +13,8 @@ namespace ei {
 namespace {
 
 std::vector<int32_t> prompt(int count) {
-  std::vector<int32_t> tokens;
-  for (int i = 0; i < count; ++i) tokens.push_back(10 + i * 7 % 900);
+  std::vector<int32_t> tokens(static_cast<size_t>(count));
+  for (int i = 0; i < count; ++i) tokens[static_cast<size_t>(i)] = 10 + i * 7 % 900;
   return tokens;
 }
 
@@ -87,6 +87,7 @@ TEST(Session, TwoThreadsShareOneEngine) {
   ASSERT_TRUE(alone->prefill(tokens).ok());
   std::vector<std::vector<float>> results(2);
   std::vector<std::thread> threads;
+  threads.reserve(results.size());
   for (std::vector<float>& result : results) {
     threads.emplace_back([&] {
       const std::unique_ptr<Session> session = open_session(embedded_engine(), {});

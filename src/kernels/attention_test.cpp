@@ -103,7 +103,10 @@ TEST(AttentionReference, AveragesTheVisibleValuesWhenQueriesAreZero) {
   constexpr int64_t kContext = 40;
   std::vector<float> keys(kContext * kDim, 1.0f);
   std::vector<float> values(kContext * kDim);
-  for (int64_t i = 0; i < kContext * kDim; ++i) values[static_cast<size_t>(i)] = static_cast<float>(i / kDim);
+  for (int64_t i = 0; i < kContext * kDim; ++i) {
+    const int64_t slot = i / kDim;
+    values[static_cast<size_t>(i)] = static_cast<float>(slot);
+  }
   const void* key_pages[] = {keys.data()};
   const void* value_pages[] = {values.data()};
   KvHeadView head{.key_pages = key_pages, .value_pages = value_pages, .length = kContext};

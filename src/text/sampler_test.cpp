@@ -36,6 +36,7 @@ std::string refusal(const SamplerOptions& options) {
 std::vector<Token> draw(Sampler& sampler, int count, uint64_t seed) {
   Random random(seed);
   std::vector<Token> tokens;
+  tokens.reserve(static_cast<size_t>(count));
   for (int i = 0; i < count; ++i) tokens.push_back(sampler.sample(random_logits(random)));
   return tokens;
 }

@@ -68,6 +68,7 @@ TEST(MutatedFile, IsRefusedOrSafeToRead) {
   constexpr uint64_t kSeed = 20'260'101;
   const std::vector<NamedFile> bases = valid_files();
   std::vector<Mutator> mutators;
+  mutators.reserve(bases.size());
   for (const NamedFile& base : bases) mutators.emplace_back(base.bytes);
   const int64_t before = peak_rss_bytes();
   int accepted = 0;

@@ -67,6 +67,7 @@ class Libllama : public testing::Test {
   }
   void expect_survival(const std::vector<NamedFile>& files) const {
     std::vector<std::string> all;
+    all.reserve(files.size());
     for (const NamedFile& file : files) all.push_back(file.bytes);
     if (libllama_survives(all, path_)) return;
     for (const NamedFile& file : files) EXPECT_TRUE(libllama_survives({file.bytes}, path_)) << file.name;
@@ -109,6 +110,7 @@ TEST_F(Libllama, ReadsOurValidFiles) {
 TEST_F(Libllama, SurvivesEveryMutatedFileThatWeAccept) {
   const std::vector<NamedFile> bases = valid_files();
   std::vector<Mutator> mutators;
+  mutators.reserve(bases.size());
   for (const NamedFile& base : bases) mutators.emplace_back(base.bytes);
   const int tried = expect_survival_of_accepted(8'000, 7'000'000, [&](Random& random) {
     const Mutator& mutator = mutators[static_cast<size_t>(random.below(std::ssize(mutators)))];

@@ -117,8 +117,17 @@ constexpr bool kX86 = false;
 #else
 constexpr bool kX86 = true;
 #endif
-// Some of ggml's variants for x86 round by the number of rows, and oneDNN chooses its code by it there.
-bool counts_rows(const Maths& maths) { return kX86 && maths.dense != "bf16"; }
+#ifdef EI_PORTABLE
+constexpr bool kPortable = true;
+#else
+constexpr bool kPortable = false;
+#endif
+// Some of ggml's variants round by the number of rows, for x86 and among those that a portable build chooses from, and
+// oneDNN chooses its code by it on x86.
+bool counts_rows(const Maths& maths) {
+  if (maths.dense == "ggml") return kX86 || kPortable;
+  return kX86 && maths.dense != "bf16";
+}
 
 std::string chronicle(uint64_t seed, size_t bytes) {
   eval::Prose prose(seed);

@@ -22,6 +22,7 @@ struct Case {
   std::string type;
 };
 
+// NOLINTNEXTLINE(readability-identifier-naming): GoogleTest's name for it
 void PrintTo(const Case& test, std::ostream* out) { *out << test.family << " " << test.type; }
 
 std::vector<Case> cases(std::span<const char* const> types) {

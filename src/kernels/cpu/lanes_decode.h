@@ -2,6 +2,8 @@
 // way in. Decode is limited by reading the cache, so elements of a row sit in the lanes and each is loaded once.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/cpu/lanes.h"
 
 namespace ei::kernels {
@@ -80,9 +82,7 @@ struct LanesDecode {
 
  private:
   template <auto number>
-  struct Constant {
-    static constexpr auto value = number;
-  };
+  using Constant = std::integral_constant<decltype(number), number>;
   template <typename Body>
   static void with_type(DType type, Body body) {
     switch (type) {

@@ -89,6 +89,10 @@ class PeakRun {
   Floats low_;
 };
 
+void run_peaks(const PeakVariant& variant, const PeakScoreParams& params, int workers) {
+  [[maybe_unused]] const PeakRun run(variant, params, workers);
+}
+
 // Eight bits give each logit an error of a few hundredths.
 TEST_P(PeakTwins, EveryPeakVariantStaysNearTheReference) {
   if (shape_.block % 8 != 0) GTEST_SKIP() << "blocks of " << shape_.block << " go the plain way";
@@ -103,8 +107,8 @@ TEST_P(PeakTwins, EveryPeakVariantStaysNearTheReference) {
         Floats one(row_floats(), -5);
         Floats three(row_floats(), -5);
         Floats probes(expected_probes.size());
-        PeakRun(*variant, peak_params(segment, care, one, probes), 1);
-        PeakRun(*variant, peak_params(segment, care, three, probes), 3);
+        run_peaks(*variant, peak_params(segment, care, one, probes), 1);
+        run_peaks(*variant, peak_params(segment, care, three, probes), 3);
         EXPECT_EQ(one, three) << variant->name;
         for (size_t i = 0; i < expected.size(); ++i)
           ASSERT_NEAR(one[i], expected[i], 0.2f) << variant->name << ", element " << i;
@@ -132,7 +136,7 @@ TEST_P(PeakTwins, AsksTheRowsThatWantMost) {
       if (count < 2) continue;
       Floats fast(wanting.size());
       params.wanting = fast.data();
-      PeakRun(*variant, params, 2);
+      run_peaks(*variant, params, 2);
       for (size_t i = 0; i < fast.size(); ++i) EXPECT_NEAR(fast[i], wanting[i], 0.5f) << variant->name;
     }
   }
@@ -161,11 +165,11 @@ TEST_P(PeakTwins, RatesTheBlocksThatPromiseMost) {
   for (const PeakVariant* variant : tested_variants()) {
     for (HeadCare& head : care) head.blocks = 0;
     params.scores = all.data();
-    PeakRun(*variant, params, 1);
+    run_peaks(*variant, params, 1);
     for (HeadCare& head : care) head.blocks = static_cast<int32_t>(2 * width);
     params.scores = some.data();
     params.promise = promise.data();
-    PeakRun(*variant, params, 3);
+    run_peaks(*variant, params, 3);
     for (size_t i = 0; i < promise.size(); ++i) EXPECT_NEAR(promise[i], expected[i], 0.5f) << variant->name;
     for (int32_t h = 0; h < shape_.kv_heads; ++h) {
       const float* of_head = promise.data() + h * supers;
@@ -194,7 +198,7 @@ TEST_P(PeakTwins, LocalHeadsReadTheFirstBlockAndTheLatest) {
   Floats probes;
   reference_peak_scores(peak_params(segment, care, expected, probes));
   for (const PeakVariant* variant : tested_variants()) {
-    PeakRun(*variant, peak_params(segment, care, scores, probes), 2);
+    run_peaks(*variant, peak_params(segment, care, scores, probes), 2);
     EXPECT_EQ(scores, expected);
   }
   const float* row = expected.data() + rows_.offset(0, segment);
@@ -240,7 +244,7 @@ TEST(RowPeaks, LoseNothingWhereEightBitsAreEnough) {
     reference_peak_scores(params);
     params.scores = scores.data();
     for (const PeakVariant* variant : tested_variants()) {
-      PeakRun(*variant, params, 1);
+      run_peaks(*variant, params, 1);
       for (size_t j = 0; j < scores.size(); ++j) {
         EXPECT_NEAR(scores[j], expected[j], 0.04f) << variant->name << " " << j;
         if (rows == 1) {

@@ -106,7 +106,8 @@ TEST(BlockEntropy, OfRowsThatOneBlockOwnsIsTheReferences) {
   float slow = -1;
   float fast = -1;
   float before = 1;
-  for (float others = -15; others >= -60; others -= 3) {
+  for (int step = 0; step <= 15; ++step) {
+    const float others = -15.0f - 3.0f * static_cast<float>(step);
     const Floats scores = {0, others, others - 1, 2 * others};
     BlockEntropyParams params{
         .rows = rows, .scores = scores.data(), .previous = nullptr, .probabilities = nullptr, .entropy = &slow};

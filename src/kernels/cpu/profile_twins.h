@@ -20,6 +20,7 @@ using Floats = std::vector<float>;
 
 inline void on_workers(int count, const std::function<void(Worker)>& job) {
   std::vector<std::thread> threads;
+  threads.reserve(static_cast<size_t>(count));
   for (int index = 0; index < count; ++index) threads.emplace_back([&, index] { job(Worker{index, count}); });
   for (std::thread& thread : threads) thread.join();
 }

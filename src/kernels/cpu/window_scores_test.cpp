@@ -32,6 +32,7 @@ void run(const WindowVariant& variant, const WindowScoreParams& params, int work
   WorkQueue queue;
   const auto on_all = [&](auto job) {
     std::vector<std::thread> threads;
+    threads.reserve(static_cast<size_t>(workers));
     for (int index = 0; index < workers; ++index) threads.emplace_back([=] { job(Worker{index, workers}); });
     for (std::thread& thread : threads) thread.join();
   };
