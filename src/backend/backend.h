@@ -19,6 +19,7 @@
 #include "tensor/buffer.h"
 #include "tensor/dtype.h"
 #include "tensor/matrix.h"
+#include "tensor/rope.h"
 
 namespace ei {
 
@@ -43,13 +44,15 @@ class Weight {
   int64_t cols = 0;
 };
 
-// Rotary embedding of a chunk: cos and sin for `tokens` consecutive positions.
+// Rotary embedding of a chunk: cos and sin for `tokens` consecutive positions, and what they were made of.
 // Pairs are (2i, 2i+1) when interleaved, otherwise (i, i + dims/2); elements from `dims` on are left alone.
 struct RopeTable {
   const float* cos = nullptr;  // [tokens, dims / 2]
   const float* sin = nullptr;  // [tokens, dims / 2]
   int32_t dims = 0;
   bool interleaved = false;
+  const Rope* rope = nullptr;  // outlives the stream
+  int32_t first_position = 0;
 };
 
 // The rows of a freshly written chunk inside the store, per kv_head: where token t of the chunk goes.
@@ -158,7 +161,9 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;
-  virtual std::string describe() const = 0;  // one line for `info`: device, kernels, dense maths
+  // One line for `info` and the timings: device, and the kernels that attend over such a cache and multiply by these
+  // matrices.
+  virtual std::string describe(DType key_type, DType value_type, std::span<const HostTensor> matrices) const = 0;
   virtual DType default_kv_type() const = 0;
   virtual int64_t preferred_chunk() const { return 512; }  // prompt tokens per chunk
 

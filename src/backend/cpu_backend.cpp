@@ -7,6 +7,7 @@
 #include "backend/cpu_stream.h"
 #include "backend/cpu_weight.h"
 #include "backend/ggml_device.h"
+#include "backend/ggml_stream.h"
 #include "backend/host_memory.h"
 #include "base/clock.h"
 #include "base/cores.h"
@@ -25,11 +26,10 @@ class CpuBackend : public Backend {
 
   std::string_view name() const override { return "cpu"; }
 
-  std::string describe() const override {
-    const DType type = default_kv_type();
-    const std::string attention(kernels::choose_attention(type, type, options_.isa)->name);
+  std::string describe(DType key_type, DType value_type, std::span<const HostTensor> matrices) const override {
+    const std::string attention(kernels::choose_attention(key_type, value_type, options_.isa)->name);
     std::string dense = "ggml";
-    if (dense_ != nullptr) {
+    if (std::any_of(matrices.begin(), matrices.end(), [&](const HostTensor& one) { return takes_bf16({&one, 1}); })) {
       const std::lock_guard<std::mutex> lock(mutex_);
       dense = dense_->describe() + " in bf16 for prompts";
       if (packed_bytes_ + unpacked_bytes_ > 0) {
@@ -95,6 +95,10 @@ class CpuBackend : public Backend {
     return std::unique_ptr<Stream>(std::make_unique<CpuStream>(*device_, dense_.get(), options_.isa, cancel));
   }
 
+ protected:
+  GgmlDevice& device() const { return *device_; }
+  const std::string& isa() const { return options_.isa; }
+
  private:
   // Whoever keeps weights in f32 wants more than bf16's eight bits; only a forced choice rounds them.
   bool takes_bf16(std::span<const HostTensor> parts) const {
@@ -112,20 +116,48 @@ class CpuBackend : public Backend {
   mutable int64_t unpacked_bytes_ = 0;
 };
 
+// The same memory and weights; every step by ggml (ggml_stream.h), with libllama's cache type and batch.
+class GgmlBackend : public CpuBackend {
+ public:
+  GgmlBackend(std::unique_ptr<GgmlDevice> device, BackendOptions options)
+      : CpuBackend(std::move(device), nullptr, std::move(options)) {}
+  std::string_view name() const override { return "ggml"; }
+  std::string describe(DType, DType, std::span<const HostTensor>) const override {
+    return str_format("ggml: %d threads, every step as libllama computes it without flash attention",
+                      device().threads());
+  }
+  int64_t preferred_chunk() const override { return 512; }
+  DType default_kv_type() const override { return DType::kF16; }
+  Result<std::unique_ptr<Stream>> new_stream(const CancelToken* cancel) const override {
+    return std::unique_ptr<Stream>(std::make_unique<GgmlStream>(device(), isa(), cancel));
+  }
+};
+
+Status check_isa(const BackendOptions& options) {
+  if (kernels::choose_attention(DType::kF32, DType::kF32, options.isa) != nullptr) return {};
+  std::string known;
+  for (const kernels::AttentionVariant* variant : kernels::attention_variants()) {
+    known += (known.empty() ? "" : ", ") + std::string(variant->name);
+  }
+  return make_error(ErrorKind::kUsage, "unknown EI_CPU_ISA '%s'; this build has: %s", options.isa.c_str(),
+                    known.c_str());
+}
+
+int threads_of(const BackendOptions& options) { return options.threads > 0 ? options.threads : usable_cores(); }
+
 }  // namespace
 
 Result<std::unique_ptr<Backend>> create_cpu_backend(const BackendOptions& options) {
-  if (kernels::choose_attention(DType::kF32, DType::kF32, options.isa) == nullptr) {
-    std::string known;
-    for (const kernels::AttentionVariant* variant : kernels::attention_variants()) {
-      known += (known.empty() ? "" : ", ") + std::string(variant->name);
-    }
-    return make_error(ErrorKind::kUsage, "unknown EI_CPU_ISA '%s'; this build has: %s", options.isa.c_str(),
-                      known.c_str());
-  }
+  EI_RETURN_IF_ERROR(check_isa(options));
   EI_ASSIGN_OR_RETURN(auto dense, create_dense_provider(options.dense, options.isa));
-  EI_ASSIGN_OR_RETURN(auto device, GgmlDevice::create(options.threads > 0 ? options.threads : usable_cores()));
+  EI_ASSIGN_OR_RETURN(auto device, GgmlDevice::create(threads_of(options)));
   return std::unique_ptr<Backend>(std::make_unique<CpuBackend>(std::move(device), std::move(dense), options));
+}
+
+Result<std::unique_ptr<Backend>> create_ggml_backend(const BackendOptions& options) {
+  EI_RETURN_IF_ERROR(check_isa(options));
+  EI_ASSIGN_OR_RETURN(auto device, GgmlDevice::create(threads_of(options)));
+  return std::unique_ptr<Backend>(std::make_unique<GgmlBackend>(std::move(device), options));
 }
 
 }  // namespace ei

@@ -8,5 +8,7 @@
 namespace ei {
 
 Result<std::unique_ptr<Backend>> create_cpu_backend(const BackendOptions& options);
+// The same with every step by ggml, as libllama has it: for comparisons.
+Result<std::unique_ptr<Backend>> create_ggml_backend(const BackendOptions& options);
 
 }  // namespace ei

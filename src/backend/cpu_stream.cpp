@@ -13,36 +13,25 @@ namespace ei {
 
 namespace {
 
-constexpr size_t kMaxNodes = 16384;   // a chunk of a 200-layer model needs about 3000, of large matrices 13000
 constexpr int64_t kUnpackPiece = 64;  // rows a worker unpacks at a time
-
-// A product of ggml's cannot be interrupted, so large ones are cut by rows, into few pieces: each is a node.
-int64_t rows_at_once(int64_t rows, int64_t weights) {
-  constexpr int64_t kMultiplyAdds = int64_t{1} << 32;
-  constexpr int64_t kMostPieces = 8;
-  constexpr int64_t kWhole = 32;  // ggml's kernels take rows by fours and more
-  const int64_t piece = std::max({kMultiplyAdds / weights, (rows + kMostPieces - 1) / kMostPieces, int64_t{1}});
-  return (piece + kWhole - 1) / kWhole * kWhole;
-}
 
 const CpuWeight& cpu(const Weight& weight) { return static_cast<const CpuWeight&>(weight); }
 const float* gain_of(const Weight* weight) { return weight != nullptr ? cpu(*weight).vector.data() : nullptr; }
 
 }  // namespace
 
-CpuStream::CpuStream(GgmlDevice& device, const DenseProvider* dense, std::string isa, const CancelToken* cancel)
-    : device_(device), dense_(dense), isa_(std::move(isa)), cancel_(cancel) {
-  arena_.resize(ggml_tensor_overhead() * 2 * kMaxNodes + ggml_graph_overhead_custom(kMaxNodes, /*grads=*/false) + 4096);
+CpuStream::CpuStream(GgmlDevice& device, const DenseProvider* dense, std::string isa, const CancelToken* cancel,
+                     size_t most_nodes)
+    : device_(device), dense_(dense), isa_(std::move(isa)), cancel_(cancel), most_nodes_(most_nodes) {
+  arena_.resize(ggml_tensor_overhead() * 2 * most_nodes + ggml_graph_overhead_custom(most_nodes, /*grads=*/false) +
+                4096);
   context_ = ggml_init({arena_.size(), arena_.data(), /*no_alloc=*/true});
 }
 
 CpuStream::~CpuStream() { ggml_free(context_); }
 
-void CpuStream::begin() {
-  if (graph_ == nullptr) graph_ = ggml_new_graph_custom(context_, kMaxNodes, /*grads=*/false);
-}
-
 void CpuStream::add_node(ggml_tensor* node) {
+  if (graph_ == nullptr) graph_ = ggml_new_graph_custom(context_, most_nodes_, /*grads=*/false);
   node->flags |= GGML_TENSOR_FLAG_COMPUTE;
   ggml_graph_add_node(graph_, node);
 }
@@ -60,7 +49,6 @@ void CpuStream::run_op(ggml_tensor*, int index, int count, void* op) {
 }
 
 void CpuStream::add(Job job, double* seconds) {
-  begin();
   ops_.push_back({std::move(job), seconds, &broken_});
   add_node(ggml_custom_4d(context_, GGML_TYPE_F32, 1, 1, 1, 1, nullptr, 0, run_op, GGML_N_TASKS_MAX, &ops_.back()));
 }
@@ -128,11 +116,19 @@ void CpuStream::matmul(const Weight& weight, Matrix x, Matrix y, const Weight* b
   }
 }
 
+// A product of ggml's cannot be interrupted, so large ones are cut by rows, into few pieces: each is a node.
+int64_t CpuStream::rows_at_once(int64_t rows, int64_t weights) const {
+  constexpr int64_t kMultiplyAdds = int64_t{1} << 32;
+  constexpr int64_t kMostPieces = 8;
+  constexpr int64_t kWhole = 32;  // ggml's kernels take rows by fours and more
+  const int64_t piece = std::max({kMultiplyAdds / weights, (rows + kMostPieces - 1) / kMostPieces, int64_t{1}});
+  return (piece + kWhole - 1) / kWhole * kWhole;
+}
+
 void CpuStream::matmul_ggml(const CpuWeight& weight, Matrix x, Matrix y) {
   for (const WeightPart& part : weight.parts) {
     const int64_t piece = rows_at_once(x.rows, part.rows * weight.cols);
     for (int64_t first = 0; first < x.rows; first += piece) {
-      begin();
       const int64_t rows = std::min(piece, x.rows - first);
       ggml_tensor* input = ggml_new_tensor_2d(context_, GGML_TYPE_F32, x.cols, rows);
       input->data = x.data + first * x.stride;
@@ -200,21 +196,26 @@ void CpuStream::rotate_append(const RotateAppendParams& params) {
         }
       }
     }
-    const size_t key_row = static_cast<size_t>(head_dim) * dtype_bytes(params.append.key_type);
-    const size_t value_row = static_cast<size_t>(head_dim) * dtype_bytes(params.append.value_type);
-    for (const KvAppend::Run& run : params.append.runs) {
-      const int64_t begin = std::max(rows.begin, run.token);
-      const int64_t end = std::min(rows.end, run.token + run.count);
-      for (int64_t t = begin; t < end; ++t) {
-        const auto row = static_cast<size_t>(t - run.token);
-        const int64_t column = static_cast<int64_t>(run.kv_head) * head_dim;
-        kernels::convert_row(params.k.data + t * params.k.stride + column,
-                             static_cast<std::byte*>(run.keys) + row * key_row, params.append.key_type, head_dim);
-        kernels::convert_row(params.v.data + t * params.v.stride + column,
-                             static_cast<std::byte*>(run.values) + row * value_row, params.append.value_type, head_dim);
-      }
-    }
+    append_rows(params, rows);
   });
+}
+
+void CpuStream::append_rows(const RotateAppendParams& params, Range rows) {
+  const int32_t head_dim = params.append.head_dim;
+  const size_t key_row = static_cast<size_t>(head_dim) * dtype_bytes(params.append.key_type);
+  const size_t value_row = static_cast<size_t>(head_dim) * dtype_bytes(params.append.value_type);
+  for (const KvAppend::Run& run : params.append.runs) {
+    const int64_t begin = std::max(rows.begin, run.token);
+    const int64_t end = std::min(rows.end, run.token + run.count);
+    for (int64_t t = begin; t < end; ++t) {
+      const auto row = static_cast<size_t>(t - run.token);
+      const int64_t column = static_cast<int64_t>(run.kv_head) * head_dim;
+      kernels::convert_row(params.k.data + t * params.k.stride + column,
+                           static_cast<std::byte*>(run.keys) + row * key_row, params.append.key_type, head_dim);
+      kernels::convert_row(params.v.data + t * params.v.stride + column,
+                           static_cast<std::byte*>(run.values) + row * value_row, params.append.value_type, head_dim);
+    }
+  }
 }
 
 void CpuStream::attention(const kernels::AttentionParams& wanted) {

@@ -17,7 +17,8 @@ namespace ei {
 
 class CpuStream : public Stream {
  public:
-  CpuStream(GgmlDevice& device, const DenseProvider* dense, std::string isa, const CancelToken* cancel);
+  CpuStream(GgmlDevice& device, const DenseProvider* dense, std::string isa, const CancelToken* cancel)
+      : CpuStream(device, dense, std::move(isa), cancel, kMaxNodes) {}
   ~CpuStream() override;
 
   void enter(Phase phase) override { phase_ = phase; }
@@ -47,8 +48,26 @@ class CpuStream : public Stream {
   void read(Matrix from, float* to) override;
   Times times() const override { return times_; }
 
- private:
+ protected:
   using Job = std::function<void(Worker)>;
+  // Adds a node that every worker enters once; nodes run in the order they were added, with a barrier between them.
+  void add(Job job, double* seconds);
+  void add_rows(int64_t rows, std::function<void(Range)> job);
+  void add_node(ggml_tensor* node);
+  // How many of `rows` rows one node multiplies by `weights` weights.
+  virtual int64_t rows_at_once(int64_t rows, int64_t weights) const;
+  // Writes these rows of K and V into the store.
+  static void append_rows(const RotateAppendParams& params, Range rows);
+  // `memory` with at least `bytes` bytes; what it held before stays until the next synchronize(). Null when there is
+  // none.
+  void* grow(Buffer& memory, size_t bytes);
+  ggml_context* context() const { return context_; }  // of the nodes recorded since the last synchronize()
+  void book_attention(double seconds) { times_.attention_s += seconds; }
+  static constexpr size_t kMaxNodes = 16384;  // a chunk of a 200-layer model needs about 3000, of large matrices 13000
+  CpuStream(GgmlDevice& device, const DenseProvider* dense, std::string isa, const CancelToken* cancel,
+            size_t most_nodes);
+
+ private:
   using QueueJob = std::function<void(WorkQueue&)>;
   struct Op {
     Job job;
@@ -57,23 +76,16 @@ class CpuStream : public Stream {
   };
 
   static void run_op(ggml_tensor* node, int index, int count, void* op);
-  // Adds a node that every worker enters once; nodes run in the order they were added, with a barrier between them.
-  void add(Job job, double* seconds);
   void add_queue(QueueJob job, double* seconds);
-  void add_rows(int64_t rows, std::function<void(Range)> job);
-  void add_node(ggml_tensor* node);
   void matmul_dense(const CpuWeight& weight, Matrix x, Matrix y);
   void matmul_ggml(const CpuWeight& weight, Matrix x, Matrix y);
-  // `memory` with at least `bytes` bytes; what it held before stays until the next synchronize(). Null when there is
-  // none.
-  void* grow(Buffer& memory, size_t bytes);
   WorkQueue& new_queue();
-  void begin();
 
   GgmlDevice& device_;
   const DenseProvider* dense_;  // null: ggml does all products
   const std::string isa_;
   const CancelToken* cancel_;
+  const size_t most_nodes_;
   Phase phase_ = Phase::kPrompt;
   std::vector<std::byte> arena_;
   ggml_context* context_ = nullptr;

@@ -11,26 +11,32 @@ namespace {
 
 size_t row_bytes(const HostTensor& tensor) { return ggml_row_size(static_cast<ggml_type>(tensor.type), tensor.cols); }
 
-// One type for all parts, so that they can be stacked into one tensor?
-bool uniform(std::span<const HostTensor> parts) {
-  for (const HostTensor& part : parts) {
-    if (part.type != parts.front().type) return false;
-  }
-  return true;
+// The first parts that have one type, so that they can be stacked into one tensor.
+std::span<const HostTensor> alike(std::span<const HostTensor> parts) {
+  size_t count = 1;
+  while (count < parts.size() && parts[count].type == parts[0].type) ++count;
+  return parts.first(count);
+}
+
+int64_t rows_of(std::span<const HostTensor> parts) {
+  int64_t rows = 0;
+  for (const HostTensor& part : parts) rows += part.rows;
+  return rows;
 }
 
 ggml_tensor* new_tensor(CpuWeight& weight, const HostTensor& like, int64_t rows) {
   return ggml_new_tensor_2d(weight.context, static_cast<ggml_type>(like.type), like.cols, rows);
 }
 
-// Copies the stacked rows into ggml's repacked form. False when the memory is not there.
-bool repack(CpuWeight& weight, std::span<const HostTensor> parts, ggml_backend_buffer_type_t type) {
-  ggml_tensor* tensor = new_tensor(weight, parts.front(), weight.rows);
+// Copies the stacked rows into ggml's repacked form, as rows `first_row`... of the weight. False when the memory is not
+// there.
+bool repack(CpuWeight& weight, std::span<const HostTensor> parts, int64_t first_row, ggml_backend_buffer_type_t type) {
+  ggml_tensor* tensor = new_tensor(weight, parts.front(), rows_of(parts));
   const size_t bytes = ggml_backend_buft_get_alloc_size(type, tensor);
-  weight.buffer = GgmlDevice::allocate(type, bytes);
-  if (weight.buffer == nullptr) return false;
-  if (ggml_backend_tensor_alloc(weight.buffer, tensor, ggml_backend_buffer_get_base(weight.buffer)) !=
-      GGML_STATUS_SUCCESS) {
+  ggml_backend_buffer_t buffer = GgmlDevice::allocate(type, bytes);
+  if (buffer == nullptr) return false;
+  weight.buffers.push_back(buffer);
+  if (ggml_backend_tensor_alloc(buffer, tensor, ggml_backend_buffer_get_base(buffer)) != GGML_STATUS_SUCCESS) {
     return false;
   }
   if (parts.size() == 1) {
@@ -46,39 +52,42 @@ bool repack(CpuWeight& weight, std::span<const HostTensor> parts, ggml_backend_b
     EI_CHECK_EQ(offset, stacked.size());
     if (!GgmlDevice::fill(tensor, stacked.data())) return false;
   }
-  weight.parts.push_back({tensor, 0, weight.rows});
-  weight.held_bytes = static_cast<int64_t>(bytes);
+  weight.parts.push_back({tensor, first_row, tensor->ne[1]});
+  weight.held_bytes += static_cast<int64_t>(bytes);
   return true;
 }
 
 }  // namespace
 
 CpuWeight::~CpuWeight() {
-  if (buffer != nullptr) ggml_backend_buffer_free(buffer);
+  for (ggml_backend_buffer_t buffer : buffers) ggml_backend_buffer_free(buffer);
   if (context != nullptr) ggml_free(context);
 }
 
 Result<std::unique_ptr<CpuWeight>> load_cpu_matrix(const GgmlDevice& device, std::span<const HostTensor> parts) {
   auto weight = std::make_unique<CpuWeight>();
   weight->cols = parts.front().cols;
-  for (const HostTensor& part : parts) weight->rows += part.rows;
+  weight->rows = rows_of(parts);
   weight->context = ggml_init({ggml_tensor_overhead() * (parts.size() + 1), nullptr, /*no_alloc=*/true});
-  if (uniform(parts)) {
-    const auto type = static_cast<ggml_type>(parts.front().type);
-    if (ggml_backend_buffer_type_t repacked = device.repacked_type(type, weight->rows, weight->cols)) {
-      if (!repack(*weight, parts, repacked)) {
-        return make_error(ErrorKind::kMemory, "out of memory for the weights (at tensor '%s')",
-                          std::string(parts.front().name).c_str());
-      }
-      return weight;
-    }
-  }
   int64_t first_row = 0;
-  for (const HostTensor& part : parts) {
-    ggml_tensor* tensor = new_tensor(*weight, part, part.rows);
-    tensor->data = const_cast<void*>(part.data);
-    weight->parts.push_back({tensor, first_row, part.rows});
-    first_row += part.rows;
+  while (!parts.empty()) {
+    const std::span<const HostTensor> stack = alike(parts);
+    const auto type = static_cast<ggml_type>(stack.front().type);
+    if (ggml_backend_buffer_type_t repacked = device.repacked_type(type, rows_of(stack), weight->cols)) {
+      if (!repack(*weight, stack, first_row, repacked)) {
+        return make_error(ErrorKind::kMemory, "out of memory for the weights (at tensor '%s')",
+                          std::string(stack.front().name).c_str());
+      }
+      first_row += rows_of(stack);
+    } else {
+      for (const HostTensor& part : stack) {
+        ggml_tensor* tensor = new_tensor(*weight, part, part.rows);
+        tensor->data = const_cast<void*>(part.data);
+        weight->parts.push_back({tensor, first_row, part.rows});
+        first_row += part.rows;
+      }
+    }
+    parts = parts.subspan(stack.size());
   }
   return weight;
 }

@@ -27,7 +27,7 @@ struct CpuWeight : Weight {
   DenseProvider::RowSource unpack;                // otherwise: f32 rows on demand; empty without a provider
   int64_t held_bytes = 0;                         // memory beyond the model file's mapping
   ggml_context* context = nullptr;                // owns the tensors' headers
-  ggml_backend_buffer_t buffer = nullptr;         // owns the repacked copy
+  std::vector<ggml_backend_buffer_t> buffers;     // own the repacked copies
 };
 
 Result<std::unique_ptr<CpuWeight>> load_cpu_matrix(const GgmlDevice& device, std::span<const HostTensor> parts);

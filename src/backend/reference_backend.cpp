@@ -228,7 +228,9 @@ class ReferenceBackend : public Backend {
  public:
   std::string_view name() const override { return "reference"; }
   int64_t packed_bytes(std::span<const HostTensor>) const override { return 0; }
-  std::string describe() const override { return "reference: plain fp32 loops, one thread"; }
+  std::string describe(DType, DType, std::span<const HostTensor>) const override {
+    return "reference: plain fp32 loops, one thread";
+  }
   DType default_kv_type() const override { return DType::kF32; }
 
   Result<Buffer> allocate(size_t bytes) const override { return allocate_host(bytes); }

@@ -8,8 +8,9 @@
 namespace ei {
 
 std::span<const BackendEntry> backends() {
-  static constexpr std::array<BackendEntry, 2> kBackends{{
+  static constexpr std::array<BackendEntry, 3> kBackends{{
       {"cpu", "vector kernels for this machine's CPU", create_cpu_backend},
+      {"ggml", "every step as libllama computes it: slow over long texts, for comparisons", create_ggml_backend},
       {"reference", "slow, obvious, fp32: the oracle of the tests", create_reference_backend},
   }};
   return kBackends;

@@ -1,5 +1,5 @@
-// A plain pool for work outside the forward pass (loading, packing weights, tests). The forward pass itself runs on the
-// backend's own pool; the two are never busy at the same time.
+// A plain pool for what runs kernels outside the forward pass: tests and benchmarks. The forward pass runs on the
+// backend's own pool.
 #pragma once
 
 #include <condition_variable>

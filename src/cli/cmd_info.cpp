@@ -23,6 +23,8 @@ struct Facts {
   MemoryNeed need{};
   int64_t parameters = 0;
   std::map<std::string, int64_t> bytes_by_type{};
+
+  std::string computes() const { return backend_detail(file, *backend, key_type, value_type); }
 };
 
 Result<Facts> collect(const Settings& settings) {
@@ -43,16 +45,16 @@ Result<Facts> collect(const Settings& settings) {
   return facts;
 }
 
-const char* scaling_name(model::Rope::Scaling scaling) {
+const char* scaling_name(Rope::Scaling scaling) {
   switch (scaling) {
-    case model::Rope::Scaling::kNone: return "none";
-    case model::Rope::Scaling::kLinear: return "linear";
-    case model::Rope::Scaling::kYarn: return "yarn";
+    case Rope::Scaling::kNone: return "none";
+    case Rope::Scaling::kLinear: return "linear";
+    case Rope::Scaling::kYarn: return "yarn";
   }
   return "none";
 }
 
-Json rope_json(const model::Rope& rope) {
+Json rope_json(const Rope& rope) {
   return {{"base", rope.base},
           {"scaling", scaling_name(rope.scaling)},
           {"frequency_scale", rope.frequency_scale},
@@ -94,7 +96,7 @@ std::string to_json(const Facts& facts) {
                       {"norm_eps", config.norm_eps},   {"attention_scale", config.attention_scale},
                       {"qk_norm", config.qk_norm},     {"post_norms", config.post_norms}};
   object["ropes"] = Json::array();
-  for (const model::Rope& rope : config.ropes) object["ropes"].push_back(rope_json(rope));
+  for (const Rope& rope : config.ropes) object["ropes"].push_back(rope_json(rope));
   object["layers"] = layers_json(facts);
   object["kv"] = {{"tokens", facts.tokens},
                   {"type_k", dtype_name(facts.key_type)},
@@ -104,7 +106,7 @@ std::string to_json(const Facts& facts) {
   object["memory"] = {{"weights_bytes", facts.need.weights}, {"packed_bytes", facts.need.packed},
                       {"kv_bytes", facts.need.kv},           {"scratch_bytes", facts.need.scratch},
                       {"total_bytes", facts.need.total()},   {"available_bytes", available_memory_bytes()}};
-  object["backend"] = {{"name", facts.backend->name()}, {"describe", facts.backend->describe()}};
+  object["backend"] = {{"name", facts.backend->name()}, {"describe", facts.computes()}};
   object["machine"] = cpu_name();
   object["version"] = version();
   object["commit"] = build_commit();
@@ -165,7 +167,7 @@ std::string to_text(const Facts& facts) {
                            size(facts.need.total()).c_str(), size(facts.need.weights).c_str(),
                            size(facts.need.packed).c_str(), size(facts.need.kv).c_str(),
                            size(facts.need.scratch).c_str(), size(available_memory_bytes()).c_str()));
-  row("backend", facts.backend->describe());
+  row("backend", facts.computes());
   row("machine", cpu_name());
   return text;
 }

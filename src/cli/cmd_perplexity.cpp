@@ -182,8 +182,9 @@ Status check_settings(const Settings& settings) {
 }
 }  // namespace
 
-Result<int> command_perplexity(const CommandContext& context) {
-  const Settings& settings = context.settings;
+Result<int> command_perplexity(const CommandContext& given) {
+  Settings settings = given.settings;
+  const CommandContext context{settings, given.console, given.interrupts};
   EI_RETURN_IF_ERROR(check_settings(settings));
   std::optional<Settings> other;
   if (settings.kl_divergence) {
@@ -195,6 +196,7 @@ Result<int> command_perplexity(const CommandContext& context) {
   EI_ASSIGN_OR_RETURN(const std::string text, read_text_file(settings.file, "text file"));
   EI_ASSIGN_OR_RETURN(const Sides sides, load_sides(settings, other, context.console));
   const Engine& engine = *sides.engine;
+  if (settings.ppl_ctx_size == 0) settings.ppl_ctx_size = engine.config().context;
   EI_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, engine.tokenizer().tokenize(text, {.add_bos_eos = true}));
   const size_t count = tokens.size();
   Scorer scorer(context, sides.base, sides.other, std::move(tokens));

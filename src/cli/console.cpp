@@ -97,7 +97,10 @@ std::string Console::bold(const std::string& text) const { return color_ ? "\033
 
 bool Console::print(std::string_view text) {
   if (stdout_closed_) return false;
+  errno = 0;
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+  // A closed pipe is the reader's choice; a full disk is not.
+  if (!written && errno != EPIPE) fail(str_format("cannot write to standard output: %s", std::strerror(errno)));
   stdout_closed_ = !written;
   return written;
 }

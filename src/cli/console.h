@@ -34,7 +34,8 @@ class Console {
   std::string dim(const std::string& text) const;   // greyed where colour is on
   std::string bold(const std::string& text) const;  // bold where colour is on
 
-  // Generated text or JSON. False once nobody reads stdout any more; nothing is printed then.
+  // Generated text or JSON. False once stdout takes no more, which is said unless a reader closed it; nothing is
+  // printed then.
   bool print(std::string_view text);
   bool print_line(std::string_view text);
   bool stdout_closed() const { return stdout_closed_; }

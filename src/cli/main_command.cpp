@@ -24,8 +24,8 @@ int refuse(const Error& error, const std::string& log_file) {
 }
 
 int print_text(const std::string& text) {
-  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
-  return written ? 0 : exit_code(ErrorKind::kRuntime);
+  Result<Console> console = Console::open({});
+  return console.ok() && console->print(text) ? 0 : exit_code(ErrorKind::kRuntime);
 }
 
 Result<int> dispatch(Command command, const CommandContext& context) {
@@ -57,7 +57,7 @@ int run_command(const CommandEntry& entry, const Settings& settings, Interrupts&
   if (!console.ok()) return refuse(console.error(), "");
   const Result<int> code = dispatch_guarded(entry.command, {settings, *console, interrupts});
   if (code.ok()) return *code;
-  // Nobody reads stdout any more (a closed pipe): end quietly.
+  // Stdout takes no more: nobody reads it (a closed pipe), or it has been said why.
   if (!console->stdout_closed()) console->fail(code.error().message);
   return exit_code(code.error().kind);
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <random>
 #include <utility>
 
 namespace ei::cli {
@@ -131,6 +132,26 @@ Binding whole(int64_t Settings::*field, int64_t low, int64_t high) {
             return {};
           },
           .show = [=](const Settings& settings) { return std::to_string(settings.*field); }};
+}
+
+Binding whole_or_zero(int64_t Settings::*field, int64_t low, int64_t high) {
+  Binding binding = whole(field, low, high);
+  binding.set = [=, other = binding.set](Settings& settings, const std::string& value) -> Status {
+    if (!parse_whole(value, 0, 0).ok()) return other(settings, value);
+    settings.*field = 0;
+    return {};
+  };
+  return binding;
+}
+
+Binding seed(int64_t Settings::*field, int64_t high) {
+  Binding binding = whole(field, -1, high);
+  binding.set = [=, given = binding.set](Settings& settings, const std::string& value) -> Status {
+    EI_RETURN_IF_ERROR(given(settings, value));
+    if (settings.*field < 0) settings.*field = std::random_device{}() & 0x7FFFFFFF;
+    return {};
+  };
+  return binding;
 }
 
 Binding real(double Settings::*field, double low, double high) {

@@ -28,6 +28,8 @@ struct Binding {
 };
 
 Binding whole(int64_t Settings::*field, int64_t low, int64_t high);
+Binding whole_or_zero(int64_t Settings::*field, int64_t low, int64_t high);
+Binding seed(int64_t Settings::*field, int64_t high);  // -1: a random one, drawn here
 Binding real(double Settings::*field, double low, double high);
 Binding text(std::string Settings::*field);
 Binding text(std::optional<std::string> Settings::*field);  // tells an empty text from none

@@ -199,6 +199,21 @@ TEST(Parse, AFlagReplacesItsRivalFromTheEnvironment) {
   EXPECT_EQ(settings->file, "b");
 }
 
+// What one environment or config file says for all commands must suit each of them.
+TEST(Parse, ZeroContextAndRandomSeedAreKnownEverywhere) {
+  const Result<Settings> scored = parse("perplexity", {"-f", "x"}, {{"EI_ARG_CTX_SIZE", "0"}});
+  ASSERT_TRUE(scored.ok()) << scored.error().message;
+  EXPECT_EQ(scored->ppl_ctx_size, 0);
+  EXPECT_FALSE(parse("perplexity", {"-f", "x", "-c", "3"}, {}).ok());
+  EXPECT_EQ(parse("perplexity", {"-f", "x", "-c", "4"}, {})->ppl_ctx_size, 4);
+  const Result<Settings> shown = parse("demo", {}, {{"EI_ARG_SEED", "-1"}});
+  const Result<Settings> tested = parse("eval", {}, {{"EI_ARG_SEED", "-1"}});
+  ASSERT_TRUE(shown.ok() && tested.ok());
+  EXPECT_GE(shown->demo_seed, 0);
+  EXPECT_GE(tested->eval_seed, 0);
+  EXPECT_FALSE(parse("demo", {"-s", "-2"}, {}).ok());
+}
+
 TEST(Parse, OverridesChangeOnlyWhatTheyName) {
   Settings base;
   base.method = "full";

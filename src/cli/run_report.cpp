@@ -49,7 +49,8 @@ RunReport make_report(const ReportInput& input) {
   report.failure = input.result.failure;
   report.model = engine.file().path();
   report.backend = engine.backend().name();
-  report.backend_detail = engine.backend().describe();
+  report.backend_detail =
+      backend_detail(engine.file(), engine.backend(), store.config().key_type, store.config().value_type);
   report.method = input.method;
   report.method_options = input.method_options;
   report.seed = input.result.seed;

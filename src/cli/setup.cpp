@@ -61,9 +61,12 @@ Result<std::unique_ptr<Engine>> load_engine(const Settings& settings, const Cons
   if (const std::string note = method_note(settings); !note.empty()) console.warn(note);
   console.detail("loading " + path);
   EI_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::load(engine_options(settings, path)));
-  console.detail(str_format(
-      "loaded in %s: %s, %s of weights; %s", format_seconds(engine->load_s()).c_str(), engine->config().arch.c_str(),
-      format_bytes(static_cast<double>(engine->weight_bytes())).c_str(), engine->backend().describe().c_str()));
+  const DType standard = engine->backend().default_kv_type();
+  const std::string computes = backend_detail(engine->file(), engine->backend(), key_type(settings).value_or(standard),
+                                              value_type(settings).value_or(standard));
+  console.detail(str_format("loaded in %s: %s, %s of weights; %s", format_seconds(engine->load_s()).c_str(),
+                            engine->config().arch.c_str(),
+                            format_bytes(static_cast<double>(engine->weight_bytes())).c_str(), computes.c_str()));
   return engine;
 }
 

@@ -29,6 +29,15 @@ uint64_t hash_model(const gguf::File& file) {
   return hash;
 }
 
+std::vector<HostTensor> layer_matrices(const gguf::File& file) {
+  std::vector<HostTensor> matrices;
+  for (const gguf::Tensor& tensor : file.tensors()) {
+    if (tensor.rows() == 1 || !tensor.name.starts_with("blk.")) continue;
+    matrices.push_back({tensor.name, tensor.type->id, tensor.rows(), tensor.cols(), tensor.data});
+  }
+  return matrices;
+}
+
 }  // namespace
 
 Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -147,12 +156,11 @@ MemoryNeed memory_need(const model::Config& config, const gguf::File& file, int6
 }
 
 int64_t packed_need(const gguf::File& file, const Backend& backend) {
-  std::vector<HostTensor> matrices;
-  for (const gguf::Tensor& tensor : file.tensors()) {
-    if (tensor.rows() == 1 || !tensor.name.starts_with("blk.")) continue;
-    matrices.push_back({tensor.name, tensor.type->id, tensor.rows(), tensor.cols(), tensor.data});
-  }
-  return backend.packed_bytes(matrices);
+  return backend.packed_bytes(layer_matrices(file));
+}
+
+std::string backend_detail(const gguf::File& file, const Backend& backend, DType key_type, DType value_type) {
+  return backend.describe(key_type, value_type, layer_matrices(file));
 }
 
 }  // namespace ei

@@ -54,5 +54,7 @@ MemoryNeed memory_need(const model::Config& config, const gguf::File& file, int6
                        DType value_type, int64_t batch);
 // What a backend would add for its own copies of the layers' matrices.
 int64_t packed_need(const gguf::File& file, const Backend& backend);
+// How a backend computes with this model and such a cache, in one line.
+std::string backend_detail(const gguf::File& file, const Backend& backend, DType key_type, DType value_type);
 
 }  // namespace ei

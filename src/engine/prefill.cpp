@@ -37,7 +37,9 @@ std::vector<RopeTable> Session::State::stage_angles(int32_t first_position, int6
         {.cos = static_cast<const float*>(stream->stage(angles[i].cos.data(), angles[i].cos.size() * sizeof(float))),
          .sin = static_cast<const float*>(stream->stage(angles[i].sin.data(), angles[i].sin.size() * sizeof(float))),
          .dims = config.rope_dims,
-         .interleaved = config.rope_interleaved});
+         .interleaved = config.rope_interleaved,
+         .rope = &config.ropes[i],
+         .first_position = first_position});
   }
   return tables;
 }
@@ -74,6 +76,7 @@ Result<Session::State::Rows> Session::State::record(std::span<const int32_t> chu
                        .num_heads = config.heads,
                        .first_position = static_cast<int32_t>(first + tokens - q.rows),
                        .scale = config.attention_scale,
+                       .scale_queries = config.scaled_queries,
                        .window = facts.window,
                        .plan = blocks,
                        .kv = store.view(layer)});
@@ -142,7 +145,9 @@ Result<Matrix> Session::State::more_logits(Matrix normed, std::span<const int64_
 
 int64_t Session::State::logits_rows() const {
   const int64_t row_bytes = int64_t{model.config().vocab} * static_cast<int64_t>(sizeof(float));
-  return std::max<int64_t>(1, kLogitsBytes / row_bytes);
+  constexpr int64_t kWhole = 32;  // ggml's kernels take rows by fours and more, and may round the rest otherwise
+  const int64_t rows = kLogitsBytes / row_bytes;
+  return rows > kWhole ? rows / kWhole * kWhole : std::max<int64_t>(1, rows);
 }
 
 int64_t Session::State::together(std::span<const int64_t> rows) const {

@@ -30,6 +30,7 @@ struct AttentionParams {
   int32_t num_heads = 0;  // a multiple of kv.heads.size(); group = num_heads / kv_heads
   int32_t first_position = 0;
   float scale = 0;
+  bool scale_queries = false;       // where the model has the scale; only who rounds as libllama does must care
   int32_t window = 0;               // 0: all earlier positions
   const BlockPlan* plan = nullptr;  // null: dense; otherwise the blocks each segment reads
   KvView kv;

@@ -24,7 +24,7 @@ class FakeBackend final : public Backend {
   int64_t peak_bytes() const { return peak_.load(); }
 
   std::string_view name() const override { return "fake"; }
-  std::string describe() const override { return "memory only"; }
+  std::string describe(DType, DType, std::span<const HostTensor>) const override { return "memory only"; }
   DType default_kv_type() const override { return DType::kF32; }
 
   Result<Buffer> allocate(size_t bytes) const override {

@@ -98,7 +98,9 @@ Result<Rope> read_rope(const gguf::File& file, const Keys& keys, const Config& c
     rope.frequency_scale = 1.0f / factor;
     rope.ext_factor = 1.0f;
     // The table multiplies by 1 + 0.1 ln(factor) where it mixes; taken out here so that the product is the magnitude.
-    rope.attention_factor = yarn_magnitude(factor) / (1.0f + 0.1f * std::log(factor));
+    // Rounded in libllama's order.
+    const float stretch = 1.0f / rope.frequency_scale;
+    rope.attention_factor = yarn_magnitude(stretch) * (1.0f / (1.0f + 0.1f * std::log(stretch)));
   } else {
     return make_error(ErrorKind::kModel, "unsupported model: rope scaling '%s' (supported: none, linear, yarn)",
                       std::string(kind).c_str());
@@ -227,6 +229,7 @@ Result<Config> read_config(const gguf::File& file) {
                       static_cast<unsigned long long>(tokens->count), static_cast<long long>(embedding->rows()));
   }
   config.rope_interleaved = family->rope_interleaved;
+  config.scaled_queries = family->scaled_queries;
   config.activation = family->activation;
   config.qk_norm = family->qk_norm;
   config.post_norms = family->post_norms;

@@ -10,22 +10,9 @@
 #include "backend/backend.h"
 #include "base/result.h"
 #include "gguf/file.h"
+#include "tensor/rope.h"
 
 namespace ei::model {
-
-// Rotary embedding: angle of pair i at position p is p * base^(-2i/dims), scaled as below.
-struct Rope {
-  enum class Scaling : uint8_t { kNone, kLinear, kYarn };
-  float base = 10000.0f;
-  float frequency_scale = 1.0f;  // 1 / factor
-  Scaling scaling = Scaling::kNone;
-  int32_t original_context = 0;
-  float ext_factor = 0.0f;  // YaRN: 1 mixes interpolated and extrapolated angles
-  float attention_factor = 1.0f;
-  float beta_fast = 32.0f;
-  float beta_slow = 1.0f;
-  std::vector<float> factors;  // [dims / 2] divisors per pair (Llama 3), or empty
-};
 
 struct LayerFacts {
   int32_t window = 0;  // sliding window in tokens; 0: global attention
@@ -47,6 +34,7 @@ struct Config {
   bool rope_interleaved = false;
   float norm_eps = 1e-5f;
   float attention_scale = 0;
+  bool scaled_queries = false;  // queries are multiplied by it, not their products with keys: the same but for rounding
   float embedding_scale = 1.0f;
   float logit_softcap = 0;  // 0: none
   Activation activation = Activation::kSilu;

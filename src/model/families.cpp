@@ -14,6 +14,7 @@ std::span<const Family> families() {
        .qk_norm = true,
        .post_norms = true,
        .scaled_embedding = true,
+       .scaled_queries = true,
        .activation = Activation::kGeluTanh,
        .window_pattern = 6},
   }};

@@ -15,6 +15,7 @@ struct Family {
   bool qk_norm = false;
   bool post_norms = false;
   bool scaled_embedding = false;  // embeddings times sqrt(width)
+  bool scaled_queries = false;    // the scale of attention belongs to the queries, not to the products
   Activation activation = Activation::kSilu;
   int window_pattern = 0;  // with a sliding window: every n-th layer is global
 };

@@ -100,7 +100,8 @@ Status validate(const PrefillOptions& options) {
     return make_error(ErrorKind::kUsage, "min budget must lie between 0 and the base budget: %d, base budget %d",
                       options.min_budget, options.base_budget);
   if (options.mode == SparseMode::kReleased && options.select != BlockRank::kMidrange)
-    return make_error(ErrorKind::kUsage, "sparse mode released ranks blocks by midrange only, not by %s",
+    return make_error(ErrorKind::kUsage,
+                      "sparse mode released ranks blocks by midrange only, not by %s; add --select midrange",
                       block_rank_name(options.select));
   // The product must stay a number of tokens that fits 32 bits.
   if (!(options.max_factor >= 1.0) || options.max_factor * options.base_budget > 1e9)

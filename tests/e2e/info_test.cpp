@@ -5,6 +5,7 @@
 
 #include "printed_json.h"
 #include "process.h"
+#include "tools/random_model.h"
 
 namespace ei::e2e {
 namespace {
@@ -39,6 +40,24 @@ TEST(Info, CountsPackedCopiesOnlyWhereDenseMathsMakesThem) {
   }
   // 8 layers x (QKV + output + gate, up and down) x 2 bytes
   EXPECT_EQ(parse(ours.out)["memory"]["packed_bytes"], 8 * 384 * (640 + 384 + 3 * 1024) * 2);
+}
+
+// What it names is what would run: the types of the cache and of the weights decide, not the machine alone.
+TEST(Info, NamesTheKernelsThatTheseTypesGet) {
+  const auto computes = [](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"info", "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return parse(run(arguments).out)["backend"]["describe"].get<std::string>();
+  };
+  const std::string wide = computes({"-ctk", "f32", "-ctv", "f32"});
+  EXPECT_EQ(wide.find("attention neonbf16"), std::string::npos) << wide;
+  EXPECT_EQ(wide.find("attention amx"), std::string::npos) << wide;
+  const std::string exact = write_file("exact.gguf", "");
+  RandomModelSpec spec;
+  spec.types = {"F32"};
+  ASSERT_TRUE(make_random_model(spec, exact).ok());
+  const std::string f32 = computes({"-m", exact});
+  EXPECT_TRUE(f32.ends_with("dense maths ggml")) << f32;
 }
 
 // The kernels that multiply bf16 as it is say so in their names, but for AMX.

@@ -35,7 +35,9 @@ TEST(Mistakes, OfUsageAreOneLineAndExitTwo) {
       {{"run", "-p", "x", "--base-budget", "512"}, 2, "--base-budget has no meaning with --method full"},
       {{"run", "-p", "x", "--method", "entropyinfer", "--block", "7"}, 2, "block must divide segment"},
       {{"run", "-p", "x", "--method", "entropyinfer", "--budget-rule", "fixed", "--e-t", "1"}, 2, "no meaning"},
-      {{"bench", "--method", "entropyinfer", "--sparse-mode", "released"}, 2, "midrange only"},
+      {{"bench", "--method", "entropyinfer", "--sparse-mode", "released"},
+       2,
+       "midrange only, not by habit; add --select midrange"},
       {{"run", "-p", "x", "-f", "y"}, 2, "--prompt and --file exclude each other"},
       {{"run", "-p", "x", "--grammar", "root ::= \"a\"", "-j", "{}"}, 2, "exclude each other"},
       {{"run", "-p", ""}, 2, "the prompt is empty"},
@@ -55,6 +57,7 @@ TEST(Mistakes, OfUsageAreOneLineAndExitTwo) {
       {{"bench", "-r", "0"}, 2, "'0' is out of range"},
       {{"bench", "-o", "xml"}, 2, "'xml' is none of md, csv, json, jsonl"},
       {{"perplexity"}, 2, "no text to score"},
+      {{"perplexity", "-f", model(), "-c", "3"}, 2, "'3' is out of range: from 4"},
       {{"perplexity", "-f", model(), "--vs", "b=7"}, 2, "--vs wants --kl-divergence"},
       {{"perplexity", "-f", model(), "--kl-divergence", "--vs", "block=8"}, 2, "--vs: --block has no meaning"},
       {{"tokenize", "-p", "x", "--ids", "--json"}, 2, "--ids and --json exclude each other"},
@@ -100,6 +103,20 @@ TEST(Mistakes, AnUnknownIsaExitsTwoAndNamesThoseThereAre) {
 
 TEST(Mistakes, AnUnknownDeviceExitsFive) {
   expect_line(run({"run", "-m", model(), "-p", "x", "-dev", "tpu"}), 5, "'tpu'");
+}
+
+TEST(Mistakes, AFullDiskBehindStdoutIsSaid) {
+  if (::access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full";
+  for (const Words& arguments : {Words{"--help"}, Words{"--version"}, Words{"info"}, Words{"tokenize", "-p", "x"},
+                                 Words{"run", "-p", "x", "-n", "4"}, Words{"run", "-p", "x", "-n", "4", "--json"},
+                                 Words{"bench", "-p", "8", "-n", "0", "-r", "1"}}) {
+    SCOPED_TRACE(testing::PrintToString(arguments));
+    const Outcome outcome = run(Invocation{.arguments = arguments, .out_file = "/dev/full"});
+    EXPECT_EQ(outcome.code, 1);
+    const std::string line = "entropyinfer: cannot write to standard output: No space left on device\n";
+    EXPECT_NE(outcome.err.find(line), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.err.find("entropyinfer:"), outcome.err.rfind("entropyinfer:")) << outcome.err;
+  }
 }
 
 TEST(Mistakes, BadBytesInAPromptFileAreNamed) {

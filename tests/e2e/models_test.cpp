@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
+#include "printed_json.h"
 #include "process.h"
 
 namespace ei::e2e {
@@ -68,6 +71,22 @@ TEST(Models, WithATemplateThatFailsAreBlamed) {
     EXPECT_EQ(run({"run", "-m", path, "-p", "x", "-n", "1", "--chat-template", "chatml"}).code, 0);
     EXPECT_EQ(run({"run", "-m", path, "-p", "x", "-n", "1", "--raw"}).code, 0);
   }
+}
+
+TEST(Models, TakeAChatTemplateFromAFile) {
+  const std::string source = "{% for m in messages %}<{{ m.role }}> {{ m.content }}{% endfor %}";
+  const std::string path = write_file("template.jinja", source);
+  const auto answer = [](const char* option, const std::string& value) {
+    const Outcome outcome = run({"run", "-p", "hello", "-n", "8", "--temp", "0", "--json", option, value});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const nlohmann::json object = parse(outcome.out);
+    return std::pair(object["tokens"]["prompt"].get<int>(), object["text"].get<std::string>());
+  };
+  const auto from_file = answer("--chat-template-file", path);
+  EXPECT_EQ(from_file, answer("--chat-template", source));
+  EXPECT_NE(from_file.first, answer("--chat-template", "{{ messages[0].content }}").first);
+  expect_line(run({"run", "-p", "x", "--chat-template-file", "no/such.jinja"}), 2, "cannot open chat template");
+  expect_line(run({"run", "-p", "x", "--chat-template-file", path, "--raw"}), 2, "exclude each other");
 }
 
 TEST(Models, LargerThanMemoryExitFourAndSayWhatTheyNeed) {

@@ -54,6 +54,10 @@ void open_terminal(int (&ends)[2]) {
   ::dup2(in, STDIN_FILENO);
   ::dup2(out, STDOUT_FILENO);
   ::dup2(err, STDERR_FILENO);
+  if (!invocation.out_file.empty()) {
+    const int file = ::open(invocation.out_file.c_str(), O_WRONLY | O_CLOEXEC);
+    if (file < 0 || ::dup2(file, STDOUT_FILENO) < 0) ::_exit(126);
+  }
   for (const auto& [name, value] : invocation.variables) ::setenv(name.c_str(), value.c_str(), 1);
   if (invocation.as_nobody && ::geteuid() == 0 && (::setgid(kNobody) != 0 || ::setuid(kNobody) != 0)) ::_exit(126);
   if (invocation.address_space > 0) {

@@ -27,6 +27,7 @@ struct Invocation {
   int pipe_bytes = 0;                                               // how much of stdout waits unread; 0: the system's
   int64_t address_space = 0;                                        // bytes, as ulimit -v; 0: no limit
   bool terminal = false;                                            // stderr is a terminal instead of a pipe
+  std::string out_file = {};                                        // stdout goes there instead of into the pipe
 };
 
 // A running program: stdin is closed behind its input, stdout and stderr are pipes.

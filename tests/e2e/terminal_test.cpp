@@ -57,6 +57,20 @@ TEST(Terminal, GetsNoEscapeSequenceWhenItIsDumb) {
   EXPECT_EQ(outcome.err.find_first_of("\r\033"), std::string::npos) << outcome.err;
 }
 
+TEST(Terminal, RepeatsThePromptUnlessToldNotTo) {
+  const std::string prompt = "Who counted the boats?";
+  const auto shown = [&](std::vector<std::string> more, bool terminal) {
+    std::vector<std::string> arguments = {"run", "-p", prompt, "-n", "1"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = run(Invocation{.arguments = arguments, .variables = kPlain, .terminal = terminal});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.err.find(prompt) != std::string::npos;
+  };
+  EXPECT_TRUE(shown({}, true));
+  EXPECT_FALSE(shown({"--no-display-prompt"}, true));
+  EXPECT_FALSE(shown({}, false));
+}
+
 TEST(Pipe, GetsNeitherBarNorColour) {
   for (const char* no_color : {"", "1"}) {
     const Outcome outcome = read_a_long_prompt(false, {{"TERM", "xterm"}, {"NO_COLOR", no_color}});

@@ -200,12 +200,6 @@ TEST(Greedy, TheCutOfAPromptDoesNotChangeALogit) {
   }
 }
 
-// Downloaded models: `make models`, then `ctest -L model`.
-std::string downloaded(const char* name) {
-  const char* folder = std::getenv("EI_MODELS_DIR");
-  return std::string(folder != nullptr ? folder : EI_SOURCE_DIR "/models") + "/" + name;
-}
-
 TEST(DownloadedModel, SmolLM2SpeaksAsInLibllama) {
   const std::string path = downloaded("SmolLM2-135M-Instruct-Q4_1.gguf");
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "run make models first";

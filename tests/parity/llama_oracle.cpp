@@ -21,10 +21,10 @@ struct LlamaOracle::Impl {
   }
 
   // Feeds tokens at `first`...; keeps the logits of all of them (or of the last only).
-  void feed(std::span<const int32_t> tokens, int first, bool all, std::vector<float>& out) {
+  void feed(std::span<const int32_t> tokens, int first, bool all, std::vector<float>& out, size_t most = kBatch) {
     const auto vocab = static_cast<size_t>(llama_vocab_n_tokens(llama_model_get_vocab(model)));
     for (size_t done = 0; done < tokens.size();) {
-      const size_t count = std::min<size_t>(kBatch, tokens.size() - done);
+      const size_t count = std::min(most, tokens.size() - done);
       llama_batch batch = llama_batch_init(static_cast<int32_t>(count), 0, 1);
       batch.n_tokens = static_cast<int32_t>(count);
       for (size_t i = 0; i < count; ++i) {
@@ -74,10 +74,10 @@ std::unique_ptr<LlamaOracle> LlamaOracle::load(const std::string& path, int cont
 
 int LlamaOracle::vocab() const { return llama_vocab_n_tokens(llama_model_get_vocab(impl_->model)); }
 
-std::vector<float> LlamaOracle::evaluate(std::span<const int32_t> tokens) {
+std::vector<float> LlamaOracle::evaluate(std::span<const int32_t> tokens, int batch) {
   llama_memory_clear(llama_get_memory(impl_->context), true);
   std::vector<float> logits;
-  impl_->feed(tokens, 0, /*all=*/true, logits);
+  impl_->feed(tokens, 0, /*all=*/true, logits, static_cast<size_t>(batch));
   return logits;
 }
 

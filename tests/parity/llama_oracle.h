@@ -16,8 +16,8 @@ class LlamaOracle {
   ~LlamaOracle();
 
   int vocab() const;
-  // Logits [tokens, vocab] of every position of a fresh sequence.
-  std::vector<float> evaluate(std::span<const int32_t> tokens);
+  // Logits [tokens, vocab] of every position of a fresh sequence, read `batch` (at most 512) tokens at a time.
+  std::vector<float> evaluate(std::span<const int32_t> tokens, int batch = 512);
   // Greedy continuation, stopping at nothing but the count.
   std::vector<int32_t> continue_greedily(std::span<const int32_t> tokens, int count);
 

@@ -1,11 +1,12 @@
 #include "parity/parity_models.h"
 
-#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "base/random.h"
+#include "model/config.h"
 
 namespace ei::testing {
 
@@ -41,6 +42,27 @@ std::vector<int32_t> random_tokens(int64_t count, int64_t vocab, uint64_t seed) 
   std::vector<int32_t> tokens;
   for (int64_t i = 0; i < count; ++i) tokens.push_back(static_cast<int32_t>(random.below(vocab)));
   return tokens;
+}
+
+std::string downloaded(const std::string& name) {
+  const char* folder = std::getenv("EI_MODELS_DIR");
+  return std::string(folder != nullptr ? folder : EI_SOURCE_DIR "/models") + "/" + name;
+}
+
+void PrintTo(const FamilyCase& test, std::ostream* out) { *out << test.family << " " << test.type; }
+
+std::vector<FamilyCase> family_cases(std::span<const char* const> types) {
+  std::vector<FamilyCase> all;
+  for (const std::string_view family : model::architecture_names()) {
+    for (const char* type : types) all.push_back({std::string(family), type});
+  }
+  return all;
+}
+
+std::string case_name(const ::testing::TestParamInfo<FamilyCase>& test) {
+  std::string name = test.param.family + "_" + test.param.type;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
 }
 
 std::unique_ptr<Engine> load_engine(const std::string& path, const std::string& backend, BackendOptions options) {

@@ -1,6 +1,8 @@
 // Engines, sessions and random models as the parity tests use them.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -27,6 +29,18 @@ class RandomModelFile {
 // The small shape of `family` that the tests use: two or three layers, windows and global layers where it has them.
 RandomModelSpec small_spec(const std::string& family, const std::string& type);
 std::vector<int32_t> random_tokens(int64_t count, int64_t vocab, uint64_t seed);
+
+// Where `make models` puts this one.
+std::string downloaded(const std::string& name);
+
+// Every family in these weight types, for parameterised tests.
+struct FamilyCase {
+  std::string family;
+  std::string type;
+};
+void PrintTo(const FamilyCase& test, std::ostream* out);  // NOLINT(readability-identifier-naming): GoogleTest's name
+std::vector<FamilyCase> family_cases(std::span<const char* const> types);
+std::string case_name(const ::testing::TestParamInfo<FamilyCase>& test);
 
 // Null (and a failed expectation) when the model does not load.
 std::unique_ptr<Engine> load_engine(const std::string& path, const std::string& backend, BackendOptions options);

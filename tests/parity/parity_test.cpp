@@ -17,28 +17,6 @@ namespace {
 
 constexpr int64_t kLongest = 4097;
 
-struct Case {
-  std::string family;
-  std::string type;
-};
-
-// NOLINTNEXTLINE(readability-identifier-naming): GoogleTest's name for it
-void PrintTo(const Case& test, std::ostream* out) { *out << test.family << " " << test.type; }
-
-std::vector<Case> cases(std::span<const char* const> types) {
-  std::vector<Case> all;
-  for (const std::string_view family : model::architecture_names()) {
-    for (const char* type : types) all.push_back({std::string(family), type});
-  }
-  return all;
-}
-
-std::string case_name(const ::testing::TestParamInfo<Case>& test) {
-  std::string name = test.param.family + "_" + test.param.type;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
-
 BackendOptions dense_options(std::string_view dense, int64_t packed_budget = -1) {
   BackendOptions options;
   options.dense = dense;
@@ -46,7 +24,20 @@ BackendOptions dense_options(std::string_view dense, int64_t packed_budget = -1)
   return options;
 }
 
-class Parity : public ::testing::TestWithParam<Case> {};
+// Of the backend that takes every step as libllama does (ggml_backend_test.cpp).
+LogitsGap gap_to_libllama_of_its_own_steps(const std::string& path, std::span<const int32_t> tokens,
+                                           std::span<const float> expected) {
+  BackendOptions options;
+  options.threads = 2;
+  const std::unique_ptr<Engine> engine = load_engine(path, "ggml", options);
+  if (engine == nullptr) return {.relative = 1};
+  const LogitsGap gap =
+      compare_logits(our_logits(*engine, tokens, 512, DType::kF32), expected, engine->config().vocab, kFloatNoise);
+  record("libllamas_own_steps", gap);
+  return gap;
+}
+
+class Parity : public ::testing::TestWithParam<FamilyCase> {};
 
 // With an f32 cache on both sides and ggml's products only last bits of floats differ (docs/numerics.md). Quantised
 // weights make even that visible: their products round the activations, and a rounding that falls the other way moves
@@ -62,6 +53,7 @@ TEST_P(Parity, LogitsMatchLibllamaAtEveryLengthAndCut) {
   const std::vector<int32_t> tokens = random_tokens(kLongest, vocab, 11);
   const double noise = noise_of(GetParam().type);
   const std::vector<float> expected = oracle->evaluate(tokens);
+  EXPECT_EQ(gap_to_libllama_of_its_own_steps(file.path(), tokens, expected).relative, 0);
   const ParityBounds bounds = bounds_of(GetParam().family, GetParam().type);
   const std::pair<int64_t, std::vector<int64_t>> cuts[] = {
       {1, {8192}},        {2, {8192, 1}},          {31, {8192, 7}},         {511, {8192, 100}},
@@ -108,7 +100,7 @@ TEST_P(Parity, DefaultsStayWithinTheRoundingOfBothSides) {
   EXPECT_GT(gap.judged, gap.rows / 4);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, Parity, ::testing::ValuesIn(cases(kFamilyTypes)), case_name);
+INSTANTIATE_TEST_SUITE_P(Families, Parity, ::testing::ValuesIn(family_cases(kFamilyTypes)), case_name);
 
 // Every backend of the registry, so that a new one cannot be forgotten.
 TEST(Backends, AllMatchLibllamaInF32) {
@@ -182,7 +174,7 @@ TEST(Rope, GemmaOf62LayersMatchesLibllama) {
 // libllama by what was measured, most of which is libllama's own rounding. It runs on packed copies and unpacking per
 // chunk.
 constexpr const char* kProviderTypes[] = {"F16", "BF16", "Q8_0", "Q4_K"};
-class DenseMaths : public ::testing::TestWithParam<Case> {};
+class DenseMaths : public ::testing::TestWithParam<FamilyCase> {};
 
 TEST_P(DenseMaths, EveryProviderIsExactEnoughAndMatchesLibllama) {
   constexpr int64_t kTokens = 600;
@@ -217,7 +209,7 @@ TEST_P(DenseMaths, EveryProviderIsExactEnoughAndMatchesLibllama) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, DenseMaths, ::testing::ValuesIn(cases(kProviderTypes)), case_name);
+INSTANTIATE_TEST_SUITE_P(Families, DenseMaths, ::testing::ValuesIn(family_cases(kProviderTypes)), case_name);
 
 TEST(Shapes, OddHeadsGroupsAndUntiedOutputsMatchLibllama) {
   struct Shape {

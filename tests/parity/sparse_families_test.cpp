@@ -70,7 +70,6 @@ INSTANTIATE_TEST_SUITE_P(All, SparseFamilies, ::testing::ValuesIn(model::archite
   return name;
 });
 
-// A scale that is not applied would be another model, silently.
 TEST(LatentCache, HoldsTwentyThousandGeneratedTokensInsideBudgetPlusRepeat) {
   constexpr int64_t kPrompt = 300;
   constexpr int64_t kSteps = 20000;

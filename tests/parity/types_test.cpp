@@ -54,7 +54,9 @@ void expect_parity(const RandomModelSpec& spec, double same_products) {
     const LogitsGap rounding = compare_logits(logits, exact, vocab, kQuantisedNoise);
     record(own ? "default" : "ggml", gap);
     record(own ? "default_exact" : "ggml_exact", rounding);
-    const bool provider = engine->backend().describe().find("in bf16 for prompts") != std::string::npos;
+    const bool provider =
+        backend_detail(engine->file(), engine->backend(), DType::kF32, DType::kF32).find("in bf16 for prompts") !=
+        std::string::npos;
     EXPECT_LE(gap.kl_divergence, provider ? kEightBits : same_products);
     EXPECT_LE(rounding.kl_divergence, provider ? kWorstDivergence : kEightBits);
     EXPECT_EQ(gap.top_differs + rounding.top_differs, 0);
