@@ -2,14 +2,14 @@
 // are multiplied by every key at once, so maximum and sum of the softmax need no step across lanes, and the only
 // horizontal sum is the score of a slot itself.
 //
-// A piece walks the keys tile by tile. The weights of a tile, [keys, 16], are taken against the highest logit so far
-// and kept until the normaliser is known: computing them twice would cost twice the time of the whole. Product
-// multiplies, and says how it wants the queries:
+// A piece multiplies all keys first, [keys, 16], and takes the weights against the highest products then: equal keys
+// get equal scores, wherever they lie, and a ranking breaks their tie by the slot. Products are scaled behind the
+// difference to the highest, so that large ones lose nothing. Product multiplies, and says how it wants the queries:
 //   static constexpr int kQueryWords;                                      // 32-bit words of a query element
 //   static bool accepts(const KvView& kv);
-//   static void pack(const float* q, int row, int32_t dim, float scale, void* queries);    // q null: zeros
+//   static void pack(const float* q, int row, int32_t dim, void* queries);    // q null: zeros
 //   static void multiply(const void* queries, const KvView& kv, const KvHeadView& head, int64_t slot, int64_t end,
-//                        float* keys, float* logits);
+//                        float* keys, float* products);
 // the last for kTile keys from `slot` on, of which those from `end` on are zeros; `keys` is room for [kTile, dim]
 // floats. V and Product live in unnamed namespaces, so every variant file compiles its own copy.
 #pragma once
@@ -34,9 +34,9 @@ struct FloatProduct : WindowTile {
 
   static bool accepts(const KvView& kv) { return kv.head_dim % V::kWidth == 0; }
 
-  static void pack(const float* q, int row, int32_t dim, float scale, void* queries) {
+  static void pack(const float* q, int row, int32_t dim, void* queries) {
     auto* to = static_cast<float*>(queries) + row;  // [dim, kRows]
-    for (int64_t d = 0; d < dim; ++d) to[d * kRows] = q != nullptr ? q[d] * scale : 0.0f;
+    for (int64_t d = 0; d < dim; ++d) to[d * kRows] = q != nullptr ? q[d] : 0.0f;
   }
 
   static void multiply(const void* queries, const KvView& kv, const KvHeadView& head, int64_t slot, int64_t end,
@@ -91,9 +91,8 @@ struct WindowLoops : WindowTile {
   };
   // What a worker works in.
   struct Room {
-    float* weights = nullptr;  // [slots rounded up to kTile, kRows]
-    float* maxima = nullptr;   // [tiles, kRows]: what the weights of a tile were taken against
-    float* queries = nullptr;  // packed, in base 2
+    float* weights = nullptr;  // [slots rounded up to kTile, kRows]: products first
+    float* queries = nullptr;  // packed
     float* keys = nullptr;     // [kTile, head_dim]
   };
 
@@ -104,8 +103,7 @@ struct WindowLoops : WindowTile {
     return (slots + kTile - 1) / kTile * kTile;
   }
   static int64_t room_floats(const WindowScoreParams& params) {
-    return kRows * (longest(params) + longest(params) / kTile) +
-           (kRows * Product::kQueryWords + kTile) * int64_t{params.kv.head_dim};
+    return kRows * longest(params) + (kRows * Product::kQueryWords + kTile) * int64_t{params.kv.head_dim};
   }
   // The first batch of a head writes its scores in place, the others theirs to [batches - 1, num_heads, longest].
   static int64_t partial_floats(const WindowScoreParams& params) {
@@ -126,8 +124,7 @@ struct WindowLoops : WindowTile {
     auto* memory = static_cast<float*>(scratch);
     Room room;
     room.weights = memory + partial_floats(params) + worker.index * room_floats(params);
-    room.maxima = room.weights + kRows * longest(params);
-    room.queries = room.maxima + kRows * (longest(params) / kTile);
+    room.queries = room.weights + kRows * longest(params);
     room.keys = room.queries + kRows * Product::kQueryWords * int64_t{params.kv.head_dim};
     const int64_t pieces = batches(params) * params.num_heads;
     for (int64_t index = queue.take(); index < pieces; index = queue.take()) {
@@ -155,10 +152,9 @@ struct WindowLoops : WindowTile {
   static void score_piece(const WindowScoreParams& params, const Piece& piece, const Room& room, float* out) {
     const int64_t group = params.num_heads / static_cast<int64_t>(params.kv.heads.size());
     const KvHeadView& head = params.kv.heads[static_cast<size_t>(piece.head / group)];
-    const auto scale = static_cast<float>(static_cast<double>(params.scale) * kLog2e);
     for (int r = 0; r < kRows; ++r) {
       const int64_t at = (piece.first_row + r) * params.q_stride + piece.head * params.kv.head_dim;
-      Product::pack(r < piece.rows ? params.q + at : nullptr, r, params.kv.head_dim, scale, room.queries);
+      Product::pack(r < piece.rows ? params.q + at : nullptr, r, params.kv.head_dim, room.queries);
     }
     int64_t seen[kRows] = {};  // slots [0, seen) are not behind the row; rows that are none see nothing
     int64_t all = head.length;
@@ -169,9 +165,7 @@ struct WindowLoops : WindowTile {
       most = seen[r] > most ? seen[r] : most;
     }
     V max[kVecs];
-    V sum[kVecs];
     for (int v = 0; v < kVecs; ++v) max[v] = V::set1(kNoScore);
-    for (int v = 0; v < kVecs; ++v) sum[v] = V::zero();
     for (int64_t slot = 0; slot < most; slot += kTile) {
       float* tile = room.weights + slot * kRows;
       Product::multiply(room.queries, params.kv, head, slot, most, room.keys, tile);
@@ -179,51 +173,41 @@ struct WindowLoops : WindowTile {
       for (int64_t key = all > slot ? all - slot : 0; key < end; ++key)
         for (int64_t r = 0; r < kRows; ++r)
           if (slot + key >= seen[r]) tile[key * kRows + r] = kNoScore;
-      weigh(tile, end, max, sum);
-      for (int v = 0; v < kVecs; ++v) max[v].store(room.maxima + slot / kTile * kRows + v * V::kWidth);
+      for (int64_t key = 0; key < end; ++key)
+        for (int v = 0; v < kVecs; ++v) max[v] = V::max(max[v], V::load(tile + key * kRows + v * V::kWidth));
     }
     float share[kRows];
-    for (int v = 0; v < kVecs; ++v) sum[v].store(share + v * V::kWidth);
+    weigh(room.weights, most, max, static_cast<float>(static_cast<double>(params.scale) * kLog2e), share);
     for (int64_t r = 0; r < kRows; ++r)
       share[r] = seen[r] > 0 ? 1.0f / (share[r] * static_cast<float>(params.window)) : 0.0f;
-    add_up(room, most, max, share, out);
+    add_up(room.weights, most, share, out);
     for (int64_t slot = most; slot < head.length; ++slot) out[slot] = 0;
   }
 
-  // Logits of `keys` keys become weights 2^(logit - max); max and sum of every row go on.
-  static void weigh(float* tile, int64_t keys, V (&max)[kVecs], V (&sum)[kVecs]) {
-    V before[kVecs];
-    for (int v = 0; v < kVecs; ++v) before[v] = max[v];
-    for (int64_t key = 0; key < keys; ++key)
-      for (int v = 0; v < kVecs; ++v) max[v] = V::max(max[v], V::load(tile + key * kRows + v * V::kWidth));
-    V added[kVecs];
-    for (int v = 0; v < kVecs; ++v) added[v] = V::zero();
-    for (int64_t key = 0; key < keys; ++key) {
+  // Products become weights 2^(scale (product - max)); `sums`: of every row.
+  static void weigh(float* weights, int64_t slots, const V (&max)[kVecs], float scale, float* sums) {
+    const V factor = V::set1(scale);
+    V sum[kVecs];
+    for (int v = 0; v < kVecs; ++v) sum[v] = V::zero();
+    for (int64_t slot = 0; slot < slots; ++slot) {
       for (int v = 0; v < kVecs; ++v) {
-        float* at = tile + key * kRows + v * V::kWidth;
-        const V weight = exp2_of<5>(V::load(at) - max[v]);
+        float* at = weights + slot * kRows + v * V::kWidth;
+        const V weight = exp2_of<5>((V::load(at) - max[v]) * factor);
         weight.store(at);
-        added[v] = added[v] + weight;
+        sum[v] = sum[v] + weight;
       }
     }
-    for (int v = 0; v < kVecs; ++v) sum[v] = V::fma(sum[v], exp2_of<5>(before[v] - max[v]), added[v]);
+    for (int v = 0; v < kVecs; ++v) sum[v].store(sums + v * V::kWidth);
   }
 
-  // out[slot] = the weights of the slot against the highest logits of all, each row's times its share.
-  static void add_up(const Room& room, int64_t slots, const V (&max)[kVecs], const float* share, float* out) {
-    for (int64_t begin = 0; begin < slots; begin += kTile) {
-      V factor[kVecs];
-      for (int v = 0; v < kVecs; ++v) {
-        const V tile_max = V::load(room.maxima + begin / kTile * kRows + v * V::kWidth);
-        factor[v] = exp2_of<5>(tile_max - max[v]) * V::load(share + v * V::kWidth);
-      }
-      const int64_t end = slots - begin < kTile ? slots : begin + kTile;
-      for (int64_t slot = begin; slot < end; ++slot) {
-        V sum = V::load(room.weights + slot * kRows) * factor[0];
-        for (int v = 1; v < kVecs; ++v)
-          sum = V::fma(V::load(room.weights + slot * kRows + v * V::kWidth), factor[v], sum);
-        out[slot] = sum.sum();
-      }
+  // out[slot] = the weights of the slot, each row's times its share.
+  static void add_up(const float* weights, int64_t slots, const float* share, float* out) {
+    V factor[kVecs];
+    for (int v = 0; v < kVecs; ++v) factor[v] = V::load(share + v * V::kWidth);
+    for (int64_t slot = 0; slot < slots; ++slot) {
+      V sum = V::load(weights + slot * kRows) * factor[0];
+      for (int v = 1; v < kVecs; ++v) sum = V::fma(V::load(weights + slot * kRows + v * V::kWidth), factor[v], sum);
+      out[slot] = sum.sum();
     }
   }
 };

@@ -19,10 +19,10 @@ struct Bf16Product : WindowTile {
   static bool accepts(const KvView& kv) { return kv.key_type == DType::kBF16 && kv.head_dim % 8 == 0; }
 
   // [dim / 4, part, pair of rows, 2, 4]: part 0 the upper half of each element, part 1 what is left.
-  static void pack(const float* q, int row, int32_t dim, float scale, void* queries) {
+  static void pack(const float* q, int row, int32_t dim, void* queries) {
     auto* to = static_cast<uint16_t*>(queries) + row * 4;
     for (int32_t d = 0; d < dim; ++d) {
-      const float value = q != nullptr ? q[d] * scale : 0.0f;
+      const float value = q != nullptr ? q[d] : 0.0f;
       const uint16_t upper = f32_to_bf16(value);
       uint16_t* at = to + d / 4 * (2 * kRows * 4) + d % 4;
       at[0] = upper;

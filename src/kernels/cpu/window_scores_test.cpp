@@ -80,6 +80,42 @@ TEST_P(WindowScores, AreThoseOfTheReferenceForAnyNumberOfWorkers) {
   }
 }
 
+// A ranking breaks ties by the slot: equal keys must not come out of different tiles with different bits.
+TEST(WindowScoresTies, EqualKeysScoreEquallyWhereverTheyLie) {
+  constexpr int64_t kPeriod = 90;  // no multiple of a tile
+  constexpr int64_t kRepeated = 5 * kPeriod;
+  for (const DType type : {DType::kF32, DType::kBF16}) {
+    RandomAttention random({.head_dim = 64, .group = 2, .tokens = 20, .context = 600, .key_type = type}, 8);
+    const AttentionParams attention = random.params(nullptr);
+    const size_t row = 64 * dtype_bytes(type);
+    const auto key = [&](int64_t slot) {
+      const void* page = attention.kv.heads[0].key_pages[slot / attention.kv.page_slots];
+      return static_cast<std::byte*>(const_cast<void*>(page)) +
+             static_cast<size_t>(slot % attention.kv.page_slots) * row;
+    };
+    for (int64_t slot = kPeriod; slot < kRepeated; ++slot) std::memcpy(key(slot), key(slot % kPeriod), row);
+    std::vector<int32_t> positions;
+    for (int32_t i = 0; i < 20; ++i) positions.push_back(attention.first_position + i);
+    Floats scores(2 * 600, -1);
+    const WindowScoreParams params{.q = attention.q,
+                                   .q_stride = attention.q_stride,
+                                   .positions = positions.data(),
+                                   .window = 20,
+                                   .num_heads = 2,
+                                   .scale = attention.scale,
+                                   .kv = attention.kv,
+                                   .scores = scores.data(),
+                                   .score_stride = 600};
+    for (const WindowVariant* variant : window_variants()) {
+      if (!variant->usable() || !variant->accepts(params.kv)) continue;
+      run(*variant, params, 2);
+      for (int64_t slot = kPeriod; slot < kRepeated; ++slot)
+        ASSERT_EQ(scores[static_cast<size_t>(slot)], scores[static_cast<size_t>(slot % kPeriod)])
+            << variant->name << ", slot " << slot;
+    }
+  }
+}
+
 AttentionShape shape_of(int32_t head_dim, int32_t kv_heads, int32_t group, int64_t queries, int64_t context) {
   return {.head_dim = head_dim, .kv_heads = kv_heads, .group = group, .tokens = queries, .context = context};
 }
