@@ -62,7 +62,7 @@ class CpuBackend : public Backend {
   void discard(void* data, size_t bytes) const override { discard_host(data, bytes); }
 
   Result<std::unique_ptr<Weight>> load_matrix(std::span<const HostTensor> parts, MatrixUse use) const override {
-    EI_ASSIGN_OR_RETURN(std::unique_ptr<CpuWeight> weight, load_cpu_matrix(*device_, parts));
+    EI_ASSIGN_OR_RETURN(std::unique_ptr<CpuWeight> weight, load_cpu_matrix(*device_, parts, Stacking::kStacked));
     if (use == MatrixUse::kEveryToken && takes_bf16(parts)) {
       const std::lock_guard<std::mutex> lock(mutex_);
       const int64_t before = packed_left_;
@@ -128,6 +128,10 @@ class GgmlBackend : public CpuBackend {
   }
   int64_t preferred_chunk() const override { return 512; }
   DType default_kv_type() const override { return DType::kF16; }
+  Result<std::unique_ptr<Weight>> load_matrix(std::span<const HostTensor> parts, MatrixUse) const override {
+    EI_ASSIGN_OR_RETURN(std::unique_ptr<Weight> weight, load_cpu_matrix(device(), parts, Stacking::kApart));
+    return weight;
+  }
   Result<std::unique_ptr<Stream>> new_stream(const CancelToken* cancel) const override {
     return std::unique_ptr<Stream>(std::make_unique<GgmlStream>(device(), isa(), cancel));
   }

@@ -64,14 +64,15 @@ CpuWeight::~CpuWeight() {
   if (context != nullptr) ggml_free(context);
 }
 
-Result<std::unique_ptr<CpuWeight>> load_cpu_matrix(const GgmlDevice& device, std::span<const HostTensor> parts) {
+Result<std::unique_ptr<CpuWeight>> load_cpu_matrix(const GgmlDevice& device, std::span<const HostTensor> parts,
+                                                   Stacking stacking) {
   auto weight = std::make_unique<CpuWeight>();
   weight->cols = parts.front().cols;
   weight->rows = rows_of(parts);
   weight->context = ggml_init({ggml_tensor_overhead() * (parts.size() + 1), nullptr, /*no_alloc=*/true});
   int64_t first_row = 0;
   while (!parts.empty()) {
-    const std::span<const HostTensor> stack = alike(parts);
+    const std::span<const HostTensor> stack = stacking == Stacking::kStacked ? alike(parts) : parts.first(1);
     const auto type = static_cast<ggml_type>(stack.front().type);
     if (ggml_backend_buffer_type_t repacked = device.repacked_type(type, rows_of(stack), weight->cols)) {
       if (!repack(*weight, stack, first_row, repacked)) {

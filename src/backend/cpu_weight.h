@@ -30,7 +30,10 @@ struct CpuWeight : Weight {
   std::vector<ggml_backend_buffer_t> buffers;     // own the repacked copies
 };
 
-Result<std::unique_ptr<CpuWeight>> load_cpu_matrix(const GgmlDevice& device, std::span<const HostTensor> parts);
+// Parts of one type become one tensor with kStacked, and stay the tensors of the file, as libllama has them, without.
+enum class Stacking : uint8_t { kStacked, kApart };
+Result<std::unique_ptr<CpuWeight>> load_cpu_matrix(const GgmlDevice& device, std::span<const HostTensor> parts,
+                                                   Stacking stacking);
 // Gives the weight its form for the provider: packed while `budget` bytes last (what it takes is subtracted), otherwise
 // unpackable.
 Status prepare_dense(const DenseProvider& provider, std::span<const HostTensor> parts, int64_t& budget,
