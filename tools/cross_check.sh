@@ -11,7 +11,7 @@ build=${1:-build/cross}
 quick=AttentionChoice.*:Attention.SeesOnlyTheWindow:Attention.ReadsCompacted*:Attention.GivesZeros*:Attention.IsDense*
 plans=Attention.ReadsThePlannedBlocks*
 peaks=PeakChoice.*:ByteProducts/*:RowPeaks.*:*PeakTwins.*
-filter=${2:-$quick:$plans:Attention.DoesNotDependOnHow*:Rowwise.*:GemmChoice.*:*Gemm.*lanes:$peaks}
+filter=${2:-$quick:$plans:Attention.DoesNotDependOnHow*:Rowwise.*:GemmChoice.*:*Gemm.*lanes:$peaks:*WindowScores*}
 
 case "$(uname -m)" in
   aarch64 | arm64) target=x86_64 ;;
@@ -70,7 +70,7 @@ if ! command -v "$qemu" >/dev/null || [ ! -d "$googletest" ]; then
   exit 0
 fi
 for source in src/kernels/attention_test.cpp src/kernels/gemm_test.cpp src/kernels/rowwise_test.cpp src/kernels/cpu/profile_test.cpp \
-  src/kernels/cpu/peak_scores_test.cpp src/kernels/cpu/row_peaks_test.cpp; do
+  src/kernels/cpu/peak_scores_test.cpp src/kernels/cpu/row_peaks_test.cpp src/kernels/cpu/window_scores_test.cpp; do
   compile "$source" $plain $warnings -I"$googletest/include"
 done
 for source in "$googletest/src/gtest-all.cc" "$googletest/src/gtest_main.cc"; do
