@@ -67,11 +67,12 @@ class Prefill {
   }
 
   // Many rows share a packed key tile, so that packing is a few percent, while their q and out stay in the L2 cache.
-  // Fewer rows when there would not be a handful of pieces per worker. Rows are independent: the choice is free.
+  // Whole blocks of them: the rows that fill up a block cost as much as real ones. Fewer rows when there would not be a
+  // handful of pieces per worker. Rows are independent: the choice is free.
   static int64_t tile_tokens(const AttentionParams& params, int workers) {
     const int64_t pieces_wanted = workers > 1 ? int64_t{4} * workers : 1;
     const int64_t rows_of_kv_head = params.tokens * group_of(params);
-    const int64_t rows_by_cache = std::clamp<int64_t>(32768 / params.kv.head_dim, 128, 512);
+    const int64_t rows_by_cache = std::clamp<int64_t>(32768 / params.kv.head_dim, 128, 512) / Isa::kRows * Isa::kRows;
     const int64_t rows_by_balance = rows_of_kv_head * static_cast<int64_t>(params.kv.heads.size()) / pieces_wanted;
     const int64_t rows = std::min(rows_by_cache, std::max<int64_t>(64, rows_by_balance));
     return std::clamp<int64_t>(rows / group_of(params), 1, std::max<int64_t>(1, params.tokens));

@@ -123,10 +123,9 @@ struct LanesPrefill {
 
  private:
   static void widen(const void* row, DType type, int dim, float* to) {
-    for (int at = 0; at < dim; at += kWidth) {
-      const int wide = dim - at < kWidth ? dim - at : kWidth;
-      V::load_typed(row, type, at, wide).store_first(to + at, wide);
-    }
+    int at = 0;
+    for (; at + kWidth <= dim; at += kWidth) V::load_typed(row, type, at, kWidth).store(to + at);
+    if (at < dim) V::load_typed(row, type, at, dim - at).store_first(to + at, dim - at);
   }
   static void zip_rows(const uint16_t* first, const uint16_t* second, int dim, float* to) {
     uint16_t low[kWidth], high_half[kWidth];
