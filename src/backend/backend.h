@@ -30,6 +30,8 @@ struct HostTensor {
   int64_t rows = 0;
   int64_t cols = 0;
   const void* data = nullptr;
+  std::span<const std::byte>
+      mapping{};  // of the file, when `data` lies in one: pages may be given back, they come again
 };
 
 // How a matrix will be multiplied: by every token of a prompt, or by a few rows only (the output matrix), for which no
@@ -70,8 +72,8 @@ struct KvAppend {
   int32_t head_dim = 0;
 };
 
-// What a stream's operations belong to. A backend may choose its maths by this, but not by how many rows an operation
-// has: a prompt gives the same logits however it is cut.
+// What a stream's operations belong to. A backend may choose its maths by this and by the length of the prompt, but not
+// by how many rows an operation has: a prompt gives the same logits however it is cut.
 enum class Phase : uint8_t { kPrompt, kGeneration };
 
 enum class Activation : uint8_t { kSilu, kGeluTanh };
@@ -92,8 +94,9 @@ class Stream {
  public:
   virtual ~Stream() = default;
 
-  // Holds for what is enqueued from here on; a stream begins with a prompt.
-  virtual void enter(Phase phase) = 0;
+  // Holds for what is enqueued from here on: `tokens` tokens of a prompt, in any number of chunks, or generated ones. A
+  // stream begins with a long prompt.
+  virtual void enter(Phase phase, int64_t tokens) = 0;
   // out[t] = scale * table[tokens[t]]
   virtual void embed(const Weight& table, std::span<const int32_t> tokens, float scale, Matrix out) = 0;
   // y = x W^T (+ bias)
@@ -151,10 +154,11 @@ class Stream {
 };
 
 struct BackendOptions {
-  int threads = 0;             // 0: all cores this process may use
-  std::string isa;             // EI_CPU_ISA
-  std::string dense;           // EI_DENSE: "", "ggml", or a name of dense_providers()
-  int64_t packed_budget = -1;  // bytes for packed weight copies; -1: a quarter of the free memory
+  int threads = 0;    // 0: all cores this process may use
+  std::string isa;    // EI_CPU_ISA
+  std::string dense;  // EI_DENSE: "", "ggml", or a name of dense_providers()
+  int64_t packed_budget =
+      -1;  // bytes for packed weight copies, at most half of the free memory; -1: the engine's choice
 };
 
 class Backend {

@@ -22,7 +22,7 @@ class Bf16Matmul final : public DenseProvider {
   explicit Bf16Matmul(const kernels::GemmKernel& kernel) : kernel_(kernel) {}
 
   std::string describe() const override { return std::string(kernel_.name) + " kernels"; }
-  int64_t unpack_rows() const override { return 128; }
+  int64_t unpack_tokens() const override { return 128; }
 
   size_t packed_bytes(int64_t rows_n, int64_t cols_k) const override {
     return static_cast<size_t>(kernel_.packed_columns(rows_n, cols_k)) * sizeof(uint16_t);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <mutex>
 
 #include "backend/cpu_stream.h"
@@ -16,13 +17,20 @@ namespace ei {
 
 namespace {
 
+// Bytes for packed copies, of `wanted`: half of the memory stays for the cache and for others.
+int64_t packed_room(int64_t wanted) {
+  const int64_t available = available_memory_bytes();
+  const int64_t most = available < 0 ? std::numeric_limits<int64_t>::max() : available / 2;
+  return wanted < 0 ? most : std::min(wanted, most);
+}
+
 class CpuBackend : public Backend {
  public:
   CpuBackend(std::unique_ptr<GgmlDevice> device, std::unique_ptr<DenseProvider> dense, BackendOptions options)
       : device_(std::move(device)),
         dense_(std::move(dense)),
         options_(std::move(options)),
-        packed_left_(options_.packed_budget >= 0 ? options_.packed_budget : available_memory_bytes() / 4) {}
+        packed_left_(packed_room(options_.packed_budget)) {}
 
   std::string_view name() const override { return "cpu"; }
 
@@ -42,8 +50,7 @@ class CpuBackend : public Backend {
                       dense.c_str());
   }
 
-  // Unpacking a weight costs as much as multiplying a few hundred rows by it; packed ones are read once per chunk.
-  int64_t preferred_chunk() const override { return unpacked_bytes_ > 0 ? 2048 : 1024; }
+  int64_t preferred_chunk() const override { return 1024; }
 
   // bf16 where a variant multiplies it as it is; f16 keeps more bits everywhere else.
   DType default_kv_type() const override {

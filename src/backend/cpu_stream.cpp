@@ -7,6 +7,7 @@
 #include "backend/host_memory.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/file_pages.h"
 #include "kernels/rowwise.h"
 
 namespace ei {
@@ -14,6 +15,8 @@ namespace ei {
 namespace {
 
 constexpr int64_t kUnpackPiece = 64;  // rows a worker unpacks at a time
+constexpr size_t kLargeTable = size_t{32} << 20;
+constexpr int64_t kEmbedPiece = 32;  // rows of the embedding a worker reads before it gives their pages back
 
 const CpuWeight& cpu(const Weight& weight) { return static_cast<const CpuWeight&>(weight); }
 const float* gain_of(const Weight* weight) { return weight != nullptr ? cpu(*weight).vector.data() : nullptr; }
@@ -63,6 +66,9 @@ void CpuStream::embed(const Weight& table, std::span<const int32_t> tokens, floa
   const auto type = static_cast<ggml_type>(rows.type);
   const size_t row_bytes = ggml_row_size(type, rows.cols);
   const ggml_to_float_t to_float = ggml_get_type_traits(type)->to_float;
+  // A prompt touches much of the table, which would stay in memory beside an output matrix made of it.
+  const std::span all(static_cast<const std::byte*>(rows.data), row_bytes * static_cast<size_t>(rows.rows));
+  const bool released = phase_ == Phase::kPrompt && all.size() > kLargeTable;
   add_rows(out.rows, [=](Range range) {
     for (int64_t t = range.begin; t < range.end; ++t) {
       const auto* row = static_cast<const std::byte*>(rows.data) + static_cast<size_t>(ids[t]) * row_bytes;
@@ -75,6 +81,7 @@ void CpuStream::embed(const Weight& table, std::span<const int32_t> tokens, floa
       if (scale != 1.0f) {
         for (int64_t i = 0; i < rows.cols; ++i) to[i] *= scale;
       }
+      if (released && ((t + 1) % kEmbedPiece == 0 || t + 1 == range.end)) release_file_pages(all, rows.mapping);
     }
   });
 }
@@ -105,9 +112,11 @@ void CpuStream::matmul(const Weight& weight, Matrix x, Matrix y, const Weight* b
   EI_CHECK_EQ(y.cols, weight.rows);
   const CpuWeight& own = cpu(weight);
   // Generation reads every weight for one row: the quantised form is half the bytes or less.
-  const auto fits = [&] { return own.packed != nullptr || (own.unpack && x.rows >= dense_->unpack_rows()); };
-  if (dense_ != nullptr && phase_ == Phase::kPrompt && fits()) {
-    matmul_dense(own, x, y);
+  const bool prompt = dense_ != nullptr && phase_ == Phase::kPrompt;
+  if (prompt && own.packed != nullptr) {
+    matmul_packed(*own.packed, x, y);
+  } else if (prompt && own.unpack && phase_tokens_ >= dense_->unpack_tokens()) {
+    matmul_unpacked(own, x, y);
   } else {
     matmul_ggml(own, x, y);
   }
@@ -143,34 +152,53 @@ void CpuStream::matmul_ggml(const CpuWeight& weight, Matrix x, Matrix y) {
   }
 }
 
-void CpuStream::matmul_dense(const CpuWeight& weight, Matrix x, Matrix y) {
-  DenseProvider::Packed* packed = weight.packed.get();
-  if (packed == nullptr) {
-    std::unique_ptr<DenseProvider::Packed>& shared = unpacked_[{weight.rows, weight.cols}];
-    if (shared == nullptr) {
-      auto allocated = dense_->allocate(weight.rows, weight.cols);
-      if (!allocated.ok()) {
-        matmul_ggml(weight, x, y);
-        return;
-      }
-      shared = std::move(allocated).value();
-    }
-    packed = shared.get();
-    add(
-        [this, packed, &weight, &pieces = new_queue()](Worker) {
-          for (int64_t piece; (piece = pieces.take()) < (weight.rows + kUnpackPiece - 1) / kUnpackPiece;) {
-            const int64_t first = piece * kUnpackPiece;
-            dense_->repack(*packed, first, std::min(first + kUnpackPiece, weight.rows), weight.unpack);
-          }
-        },
-        &matmul_own_s_);
-  }
-  void* memory = grow(dense_scratch_, dense_->scratch_bytes(*packed, x.rows, device_.threads()));
+void CpuStream::matmul_packed(const DenseProvider::Packed& packed, Matrix x, Matrix y) {
+  void* memory = grow(dense_scratch_, dense_->scratch_bytes(packed, x.rows, device_.threads()));
   if (memory == nullptr) return;
-  const DenseProvider::Product product{*packed, x, y, memory};
+  const DenseProvider::Product product{packed, x, y, memory};
   add([this, product, &queue = new_queue()](Worker) { dense_->prepare(product, queue); }, &matmul_own_s_);
   add([this, product, &queue = new_queue()](Worker worker) { dense_->multiply(product, worker, queue); },
       &matmul_own_s_);
+}
+
+// Slice by slice, so that little memory is needed and a slice is still in the cache when it is multiplied.
+void CpuStream::matmul_unpacked(const CpuWeight& weight, Matrix x, Matrix y) {
+  const int64_t slice = DenseProvider::slice_rows(weight.rows, weight.cols);
+  for (int64_t first = 0; first < weight.rows; first += slice) {
+    const int64_t rows = std::min(slice, weight.rows - first);
+    std::unique_ptr<DenseProvider::Packed>& packed = unpacked_[{rows, weight.cols}];
+    if (packed == nullptr) {
+      auto allocated = dense_->allocate(rows, weight.cols);
+      if (!allocated.ok()) {
+        if (failed_.ok()) failed_ = allocated.error();
+        return;
+      }
+      packed = std::move(allocated).value();
+    }
+    void* memory = grow(dense_scratch_, dense_->scratch_bytes(*packed, x.rows, device_.threads()));
+    if (memory == nullptr) return;
+    const DenseProvider::Product product{*packed, x, y.columns(first, rows), memory};
+    const bool prepare = first == 0;
+    add(
+        [this, &weight, first, product, prepare, to = packed.get(), &pieces = new_queue(),
+         &queue = new_queue()](Worker) {
+          const auto source = [&](int64_t begin, int64_t end, float* out) {
+            weight.unpack->read(first + begin, first + end, out);
+          };
+          if (prepare) dense_->prepare(product, queue);
+          for (int64_t piece; (piece = pieces.take()) < (to->rows + kUnpackPiece - 1) / kUnpackPiece;) {
+            const int64_t begin = piece * kUnpackPiece;
+            dense_->repack(*to, begin, std::min(begin + kUnpackPiece, to->rows), source);
+          }
+        },
+        &matmul_own_s_);
+    add(
+        [this, &weight, first, product, &queue = new_queue()](Worker worker) {
+          if (worker.index == 0) weight.unpack->release(first, first + product.weight.rows);
+          dense_->multiply(product, worker, queue);
+        },
+        &matmul_own_s_);
+  }
 }
 
 void CpuStream::rms_norm(Matrix x, const Weight& gain, float eps, Matrix y) {

@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <vector>
@@ -21,7 +22,10 @@ class CpuStream : public Stream {
       : CpuStream(device, dense, std::move(isa), cancel, kMaxNodes) {}
   ~CpuStream() override;
 
-  void enter(Phase phase) override { phase_ = phase; }
+  void enter(Phase phase, int64_t tokens) override {
+    phase_ = phase;
+    phase_tokens_ = tokens;
+  }
   void embed(const Weight& table, std::span<const int32_t> tokens, float scale, Matrix out) override;
   void matmul(const Weight& weight, Matrix x, Matrix y, const Weight* bias) override;
   void rms_norm(Matrix x, const Weight& gain, float eps, Matrix y) override;
@@ -77,7 +81,8 @@ class CpuStream : public Stream {
 
   static void run_op(ggml_tensor* node, int index, int count, void* op);
   void add_queue(QueueJob job, double* seconds);
-  void matmul_dense(const CpuWeight& weight, Matrix x, Matrix y);
+  void matmul_packed(const DenseProvider::Packed& packed, Matrix x, Matrix y);
+  void matmul_unpacked(const CpuWeight& weight, Matrix x, Matrix y);
   void matmul_ggml(const CpuWeight& weight, Matrix x, Matrix y);
   WorkQueue& new_queue();
 
@@ -87,6 +92,7 @@ class CpuStream : public Stream {
   const CancelToken* cancel_;
   const size_t most_nodes_;
   Phase phase_ = Phase::kPrompt;
+  int64_t phase_tokens_ = std::numeric_limits<int64_t>::max();
   std::vector<std::byte> arena_;
   ggml_context* context_ = nullptr;
   ggml_cgraph* graph_ = nullptr;
@@ -99,7 +105,7 @@ class CpuStream : public Stream {
   Buffer attention_scratch_;
   Buffer dense_scratch_;
   std::map<std::pair<int64_t, int64_t>, std::unique_ptr<DenseProvider::Packed>>
-      unpacked_;                 // by shape, refilled per use
+      unpacked_;                 // slices of weights, by shape, refilled per use
   std::vector<Buffer> retired_;  // grown out of, still named by recorded nodes
   Times times_;
   double matmul_own_s_ = 0;  // products through the provider; part of Times::matmul_s already

@@ -1,6 +1,8 @@
 // Streams that share the pool of one backend: waiting, cancelling, and work that runs out of memory.
+#include <ggml.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <future>
 #include <memory>
@@ -8,9 +10,11 @@
 #include <thread>
 
 #include "backend/backend.h"
+#include "backend/dense_provider.h"
 #include "backend/host_memory.h"
 #include "base/clock.h"
 #include "base/random.h"
+#include "tensor/dtype.h"
 
 namespace ei {
 namespace {
@@ -117,6 +121,52 @@ TEST(CpuStream, CutsLargeProductsWithoutChangingThem) {
     ASSERT_TRUE(stream->synchronize().ok());
     for (int64_t i = 0; i < kSome * kSize; ++i) ASSERT_NEAR(y[row * kSize + i], few[i], 1e-3) << row << " " << i;
   }
+}
+
+// Three slices of a weight that is not kept packed, the last of them short.
+class Unpacked : public ::testing::Test {
+ protected:
+  static constexpr int64_t kOut = 1100, kIn = 8192, kRows = 9;
+
+  void SetUp() override {
+    if (!std::move(create_dense_provider("", "")).value()) GTEST_SKIP() << "no products in bf16 here";
+    ASSERT_EQ(DenseProvider::slice_rows(kOut, kIn), 512);
+    Random random(5);
+    for (uint16_t& value : weights_) value = f32_to_bf16(static_cast<float>(random.uniform() - 0.5));
+    for (float& value : x_) value = static_cast<float>(random.uniform() - 0.5);
+  }
+
+  // Rows [first, first + rows) of a prompt of `tokens` tokens, through packed copies within `budget`.
+  std::vector<float> product(std::string_view dense, int64_t budget, int64_t tokens, int64_t first, int64_t rows) {
+    BackendOptions options;
+    options.threads = 2;
+    options.dense = dense;
+    options.packed_budget = budget;
+    const std::unique_ptr<Backend> backend = std::move(create_backend("cpu", options)).value();
+    const HostTensor tensor{.name = "w", .type = GGML_TYPE_BF16, .rows = kOut, .cols = kIn, .data = weights_.data()};
+    const auto weight = std::move(backend->load_matrix({&tensor, 1}, MatrixUse::kEveryToken)).value();
+    const std::unique_ptr<Stream> stream = std::move(backend->new_stream(nullptr)).value();
+    std::vector<float> y(static_cast<size_t>(rows * kOut), -1);
+    stream->enter(Phase::kPrompt, tokens);
+    stream->matmul(*weight, {x_.data() + first * kIn, rows, kIn, kIn}, {y.data(), rows, kOut, kOut}, nullptr);
+    EXPECT_TRUE(stream->synchronize().ok());
+    return y;
+  }
+
+  std::vector<uint16_t> weights_ = std::vector<uint16_t>(kOut * kIn);
+  std::vector<float> x_ = std::vector<float>(kRows * kIn);
+};
+
+TEST_F(Unpacked, WeightsGiveTheSameProductsInSlices) {
+  const std::vector<float> packed = product("bf16", int64_t{1} << 30, 1000, 0, kRows);
+  EXPECT_TRUE(product("bf16", 0, 1000, 0, kRows) == packed);
+  const std::vector<float> row = product("bf16", 0, 1000, 4, 1);
+  EXPECT_TRUE(std::equal(row.begin(), row.end(), packed.begin() + 4 * kOut)) << "a chunk of one row";
+}
+
+TEST_F(Unpacked, WeightsAreNotUnpackedForAShortPrompt) {
+  EXPECT_TRUE(product("bf16", 0, 20, 0, kRows) == product("ggml", 0, 20, 0, kRows));
+  EXPECT_TRUE(product("bf16", int64_t{1} << 30, 20, 0, kRows) == product("bf16", 0, 1000, 0, kRows));
 }
 
 TEST(HostMemory, IsRefusedWhenTheSystemHasLess) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/file_pages.h"
 
 namespace ei {
 
@@ -93,34 +94,57 @@ Result<std::unique_ptr<CpuWeight>> load_cpu_matrix(const GgmlDevice& device, std
   return weight;
 }
 
+FileRows::FileRows(std::span<const HostTensor> parts, const std::vector<WeightPart>& in_use) {
+  int64_t first = 0;
+  for (const HostTensor& part : parts) {
+    const bool in_place = std::any_of(in_use.begin(), in_use.end(),
+                                      [&](const WeightPart& used) { return used.tensor->data == part.data; });
+    parts_.push_back({.tensor = part, .first_row = first, .released = !part.mapping.empty() && !in_place});
+    first += part.rows;
+  }
+}
+
+void FileRows::read(int64_t begin, int64_t end, float* to) const {
+  for (const Part& part : parts_) {
+    const HostTensor& tensor = part.tensor;
+    const int64_t until = std::min(end, part.first_row + tensor.rows);
+    for (int64_t row = std::max(begin, part.first_row); row < until; ++row) {
+      const auto* data =
+          static_cast<const std::byte*>(tensor.data) + row_bytes(tensor) * static_cast<size_t>(row - part.first_row);
+      float* out = to + (row - begin) * tensor.cols;
+      if (tensor.type == GGML_TYPE_F32) {
+        std::memcpy(out, data, row_bytes(tensor));
+      } else {
+        ggml_get_type_traits(static_cast<ggml_type>(tensor.type))->to_float(data, out, tensor.cols);
+      }
+    }
+  }
+}
+
+void FileRows::release(int64_t begin, int64_t end) const {
+  for (const Part& part : parts_) {
+    const int64_t from = std::max(begin, part.first_row);
+    const int64_t until = std::min(end, part.first_row + part.tensor.rows);
+    if (!part.released || from >= until) continue;
+    const size_t row = row_bytes(part.tensor);
+    release_file_pages(
+        {static_cast<const std::byte*>(part.tensor.data) + row * static_cast<size_t>(from - part.first_row),
+         row * static_cast<size_t>(until - from)},
+        part.tensor.mapping);
+  }
+}
+
 Status prepare_dense(const DenseProvider& provider, std::span<const HostTensor> parts, int64_t& budget,
                      CpuWeight& weight) {
-  DenseProvider::RowSource rows = [sources = std::vector<HostTensor>(parts.begin(), parts.end())](
-                                      int64_t begin, int64_t end, float* to) {
-    int64_t first = 0;
-    for (const HostTensor& part : sources) {
-      const int64_t from = std::max(begin, first);
-      const int64_t until = std::min(end, first + part.rows);
-      const ggml_to_float_t to_float = ggml_get_type_traits(static_cast<ggml_type>(part.type))->to_float;
-      for (int64_t row = from; row < until; ++row) {
-        const auto* data =
-            static_cast<const std::byte*>(part.data) + row_bytes(part) * static_cast<size_t>(row - first);
-        float* out = to + (row - begin) * part.cols;
-        if (part.type == GGML_TYPE_F32) {
-          std::memcpy(out, data, row_bytes(part));
-        } else {
-          to_float(data, out, part.cols);
-        }
-      }
-      first += part.rows;
-    }
-  };
+  FileRows rows(parts, weight.parts);
   const auto bytes = static_cast<int64_t>(provider.packed_bytes(weight.rows, weight.cols));
   if (bytes > budget) {
     weight.unpack = std::move(rows);
     return {};
   }
-  EI_ASSIGN_OR_RETURN(weight.packed, provider.pack(weight.rows, weight.cols, rows));
+  EI_ASSIGN_OR_RETURN(weight.packed,
+                      provider.pack(weight.rows, weight.cols,
+                                    [&](int64_t begin, int64_t end, float* to) { rows.read(begin, end, to); }));
   weight.held_bytes += bytes;
   budget -= bytes;
   return {};

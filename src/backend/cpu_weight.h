@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "backend/backend.h"
@@ -18,13 +19,31 @@ struct WeightPart {
   int64_t rows = 0;
 };
 
+// The rows of a stacked matrix as the model file has them, decoded on demand.
+class FileRows {
+ public:
+  FileRows(std::span<const HostTensor> parts, const std::vector<WeightPart>& in_use);
+  // Rows [begin, end) as floats, densely. Safe from several threads.
+  void read(int64_t begin, int64_t end, float* to) const;
+  // Gives the memory of these rows back where nothing but read() looks at the file.
+  void release(int64_t begin, int64_t end) const;
+
+ private:
+  struct Part {
+    HostTensor tensor;
+    int64_t first_row = 0;
+    bool released = false;
+  };
+  std::vector<Part> parts_;
+};
+
 struct CpuWeight : Weight {
   ~CpuWeight() override;
   std::vector<WeightPart> parts;                  // for matmul
   std::vector<float> vector;                      // for norms and biases
   HostTensor table;                               // for embed: rows stay in the model file
   std::unique_ptr<DenseProvider::Packed> packed;  // for prompts through a provider, when it fitted the budget
-  DenseProvider::RowSource unpack;                // otherwise: f32 rows on demand; empty without a provider
+  std::optional<FileRows> unpack;                 // otherwise: its rows on demand; empty without a provider
   int64_t held_bytes = 0;                         // memory beyond the model file's mapping
   ggml_context* context = nullptr;                // owns the tensors' headers
   std::vector<ggml_backend_buffer_t> buffers;     // own the repacked copies

@@ -1,5 +1,6 @@
 #include "backend/dense_provider.h"
 
+#include <algorithm>
 #include <array>
 
 #include "backend/bf16_matmul.h"
@@ -12,6 +13,14 @@ Result<std::unique_ptr<DenseProvider::Packed>> DenseProvider::pack(int64_t rows_
   EI_ASSIGN_OR_RETURN(auto packed, allocate(rows_n, cols_k));
   repack(*packed, 0, rows_n, source);
   return packed;
+}
+
+int64_t DenseProvider::slice_rows(int64_t rows_n, int64_t cols_k) {
+  constexpr int64_t kSliceWeights = int64_t{2} << 20;  // 4 MiB in bf16
+  constexpr int64_t kMostSlices = 8;
+  constexpr int64_t kWhole = 512;  // whole panels of every provider
+  const int64_t rows = std::max(kSliceWeights / cols_k, (rows_n + kMostSlices - 1) / kMostSlices);
+  return std::min((rows + kWhole - 1) / kWhole * kWhole, rows_n);
 }
 
 void DenseProvider::prepare(const Product&, WorkQueue&) const {}

@@ -40,9 +40,12 @@ class DenseProvider {
 
   virtual ~DenseProvider() = default;
   virtual std::string describe() const = 0;
-  // From how many rows of x on unpacking W first and multiplying is quicker than ggml's product on the weights as
-  // stored.
-  virtual int64_t unpack_rows() const = 0;
+  // From how many tokens of a prompt on unpacking W first and multiplying is quicker than ggml's product on the weights
+  // as stored.
+  virtual int64_t unpack_tokens() const = 0;
+  // How many rows of a W that is not kept packed are unpacked at a time: few megabytes that stay in the cache until
+  // they are multiplied, and few slices of a large matrix.
+  static int64_t slice_rows(int64_t rows_n, int64_t cols_k);
 
   // Bytes of a packed [rows_n, cols_k] matrix; 0 when it cannot be packed.
   virtual size_t packed_bytes(int64_t rows_n, int64_t cols_k) const = 0;
@@ -54,7 +57,8 @@ class DenseProvider {
 
   virtual size_t scratch_bytes(const Packed& packed, int64_t m, int workers) const = 0;
   // The two halves of a product, each called by every worker with the same arguments and a queue that starts reset. All
-  // workers leave prepare() before one enters multiply().
+  // workers leave prepare() before one enters multiply(). What prepare() leaves in the scratch depends on the columns
+  // of W alone, so that it serves several W of as many columns.
   virtual void prepare(const Product& product, WorkQueue& queue) const;
   virtual void multiply(const Product& product, Worker worker, WorkQueue& queue) const = 0;
 };

@@ -130,7 +130,7 @@ void place_rows(const Panels& panels, const Element* rows, int64_t cols, int64_t
 class OnednnMatmul final : public DenseProvider {
  public:
   std::string describe() const override;
-  int64_t unpack_rows() const override { return 512; }
+  int64_t unpack_tokens() const override { return 512; }
   size_t packed_bytes(int64_t rows_n, int64_t cols_k) const override;
   Result<std::unique_ptr<Packed>> allocate(int64_t rows_n, int64_t cols_k) const override;
   void repack(Packed& packed, int64_t begin, int64_t end, const RowSource& source) const override;

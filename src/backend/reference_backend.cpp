@@ -56,7 +56,7 @@ class ReferenceStream : public Stream {
  public:
   explicit ReferenceStream(const CancelToken* cancel) : cancel_(cancel) {}
 
-  void enter(Phase) override {}
+  void enter(Phase, int64_t) override {}
   void embed(const Weight& table, std::span<const int32_t> tokens, float scale, Matrix out) override {
     for (size_t t = 0; t < tokens.size(); ++t) {
       const float* row = values(table) + tokens[t] * table.cols;

@@ -15,6 +15,7 @@ namespace ei::cli {
 namespace {
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 constexpr int64_t kMaxTokens = int64_t{1} << 31;
+constexpr int64_t kMaxMebibytes = int64_t{1} << 30;
 constexpr int64_t kMaxThreads = 4096;
 constexpr int64_t kMaxSeed = (int64_t{1} << 32) - 1;
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
@@ -71,6 +72,10 @@ std::vector<Option> model_options() {
        whole(&Settings::batch_size, 0, kMaxTokens)},
       {"-b --batch-size", "LIST", "prompt tokens per chunk; 0: chosen by the engine", kBench,
        whole_list(&Settings::bench_batch, 0, kMaxTokens)},
+      {"--packed-memory", "MIB",
+       "memory for copies of the weights in bf16, which spare unpacking them per chunk; -1: what keeps a prompt within "
+       "300 MB beside weights and cache",
+       kCompute | kBench, whole(&Settings::packed_memory, -1, kMaxMebibytes)},
       {"-ctk --cache-type-k", "TYPE", "type of cached keys: f32, f16 or bf16; without it the device's best",
        kCompute | kBench, choice(&Settings::cache_type_k, cache_types)},
       {"-ctv --cache-type-v", "TYPE", "type of cached values: f32, f16 or bf16; without it the device's best",

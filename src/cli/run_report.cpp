@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
+#include "engine/memory.h"
 
 namespace ei::cli {
 

@@ -14,9 +14,10 @@ struct Settings {
   // The model and the machine.
   std::string model;  // empty: the model that ships with the program
   std::string device = "cpu";
-  int64_t threads = 0;     // 0: all cores
-  int64_t ctx_size = 0;    // 0: the model's
-  int64_t batch_size = 0;  // 0: chosen by the engine
+  int64_t threads = 0;         // 0: all cores
+  int64_t ctx_size = 0;        // 0: the model's
+  int64_t batch_size = 0;      // 0: chosen by the engine
+  int64_t packed_memory = -1;  // MiB; -1: chosen by the engine
   std::string cache_type_k;
   std::string cache_type_v;
   std::string method = "full";

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "cli/kv_options.h"
 #include "cli/method_options.h"
+#include "engine/memory.h"
 
 namespace ei::cli {
 
@@ -50,6 +51,7 @@ EngineOptions engine_options(const Settings& settings, const std::string& path) 
   options.backend_options.threads = static_cast<int>(settings.threads);
   options.backend_options.isa = environment_text("EI_CPU_ISA");
   options.backend_options.dense = environment_text("EI_DENSE");
+  if (settings.packed_memory >= 0) options.backend_options.packed_budget = settings.packed_memory << 20;
   return options;
 }
 

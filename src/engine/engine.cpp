@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "engine/engine_state.h"
+#include "engine/memory.h"
 #include "engine/session_state.h"
 
 namespace ei {
@@ -29,15 +30,6 @@ uint64_t hash_model(const gguf::File& file) {
   return hash;
 }
 
-std::vector<HostTensor> layer_matrices(const gguf::File& file) {
-  std::vector<HostTensor> matrices;
-  for (const gguf::Tensor& tensor : file.tensors()) {
-    if (tensor.rows() == 1 || !tensor.name.starts_with("blk.")) continue;
-    matrices.push_back({tensor.name, tensor.type->id, tensor.rows(), tensor.cols(), tensor.data});
-  }
-  return matrices;
-}
-
 }  // namespace
 
 Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -51,7 +43,8 @@ Result<std::unique_ptr<Engine>> Engine::load(const EngineOptions& options) {
   if (tokenizer->vocab_size() >
       config.vocab)  // read_config() has counted the tokens of the file; libllama's word counts
     return file.named(Error{ErrorKind::kModel, "invalid model: libllama reads more tokens than it has embeddings for"});
-  EI_ASSIGN_OR_RETURN(auto backend, create_backend(options.backend, options.backend_options));
+  EI_ASSIGN_OR_RETURN(auto backend,
+                      create_backend(options.backend, with_packed_budget(options.backend_options, config)));
   const int64_t before = current_rss_bytes();
   const int64_t weights_need = memory_need(config, file, 0, DType::kF32, DType::kF32, 0).weights;
   const int64_t available = available_memory_bytes();
@@ -130,37 +123,19 @@ Result<std::unique_ptr<Session>> Engine::new_session(const SessionOptions& optio
     EI_ASSIGN_OR_RETURN(compressor, kv::Compressor::create(backend(), kv_options, std::move(shape)));
   }
   EI_ASSIGN_OR_RETURN(auto stream, backend().new_stream(options.cancel));
-  auto state = std::make_unique<Session::State>(
-      Session::State{.engine = *this,
-                     .model = state_->model,
-                     .cancel = options.cancel,
-                     .stream = std::move(stream),
-                     .store = kv::Store(backend(), store),
-                     .context = options.context > 0 ? options.context : config().context,
-                     .batch = options.batch > 0 ? options.batch : backend().preferred_chunk(),
-                     .planner = std::move(planner),
-                     .compressor = std::move(compressor),
-                     .schedule = policy::LatentSchedule(kv_options),
-                     .windows = std::move(windows)});
+  auto state = std::make_unique<Session::State>(Session::State{
+      .engine = *this,
+      .model = state_->model,
+      .cancel = options.cancel,
+      .stream = std::move(stream),
+      .store = kv::Store(backend(), store),
+      .context = options.context > 0 ? options.context : config().context,
+      .batch = options.batch > 0 ? options.batch : std::min(backend().preferred_chunk(), default_chunk(config())),
+      .planner = std::move(planner),
+      .compressor = std::move(compressor),
+      .schedule = policy::LatentSchedule(kv_options),
+      .windows = std::move(windows)});
   return std::unique_ptr<Session>(new Session(std::move(state)));
-}
-
-MemoryNeed memory_need(const model::Config& config, const gguf::File& file, int64_t tokens, DType key_type,
-                       DType value_type, int64_t batch) {
-  MemoryNeed need;
-  for (const gguf::Tensor& tensor : file.tensors()) need.weights += tensor.bytes;
-  need.kv = tokens * config.kv_bytes_per_token(key_type, value_type);
-  const int64_t rows = std::min(tokens, batch > 0 ? batch : kDefaultBatch);
-  need.scratch = model::activation_bytes(config, rows, 1);
-  return need;
-}
-
-int64_t packed_need(const gguf::File& file, const Backend& backend) {
-  return backend.packed_bytes(layer_matrices(file));
-}
-
-std::string backend_detail(const gguf::File& file, const Backend& backend, DType key_type, DType value_type) {
-  return backend.describe(key_type, value_type, layer_matrices(file));
 }
 
 }  // namespace ei

@@ -42,19 +42,4 @@ class Engine {
   std::unique_ptr<State> state_;
 };
 
-// What a run would need, computed from the file alone, before anything is allocated.
-struct MemoryNeed {
-  int64_t weights = 0;
-  int64_t packed = 0;   // second copies of weights for prompts, see packed_need
-  int64_t kv = 0;       // keys and values of `tokens` tokens
-  int64_t scratch = 0;  // activations of one chunk
-  int64_t total() const { return weights + packed + kv + scratch; }
-};
-MemoryNeed memory_need(const model::Config& config, const gguf::File& file, int64_t tokens, DType key_type,
-                       DType value_type, int64_t batch);
-// What a backend would add for its own copies of the layers' matrices.
-int64_t packed_need(const gguf::File& file, const Backend& backend);
-// How a backend computes with this model and such a cache, in one line.
-std::string backend_detail(const gguf::File& file, const Backend& backend, DType key_type, DType value_type);
-
 }  // namespace ei

@@ -8,10 +8,6 @@
 
 namespace ei {
 
-// Tokens of one prompt chunk unless the caller chooses: enough rows for the matrix kernels, little memory, and a
-// progress report and a chance to cancel many times a second on small models.
-inline constexpr int64_t kDefaultBatch = 1024;
-
 struct Engine::State {
   gguf::File file;  // first: the weights point into its mapping
   std::unique_ptr<text::Tokenizer> tokenizer;

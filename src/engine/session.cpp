@@ -41,7 +41,7 @@ Status Session::evaluate(std::span<const int32_t> tokens, const LogitsFn& on_log
   const bool sparse = state.sparse();
   if (sparse) EI_RETURN_IF_ERROR(state.planner->begin_prompt(end));
   const double start = now_s();
-  state.stream->enter(Phase::kPrompt);
+  state.stream->enter(Phase::kPrompt, total);
   state.logits.resize(static_cast<size_t>(state.model.config().vocab));
   const auto handed_over = [&](int64_t at) { return on_logits && (!wanted || wanted(at)); };
   for (int64_t done = 0; done < total;) {
@@ -87,7 +87,7 @@ Status Session::decode(int32_t token) {
     return make_error(ErrorKind::kUsage, "token %d is not in the vocabulary", token);
   }
   const double start = now_s();
-  state.stream->enter(Phase::kGeneration);
+  state.stream->enter(Phase::kGeneration, 1);
   EI_ASSIGN_OR_RETURN(const State::Rows rows, state.forward({&token, 1}, {.tail = 1, .logits = 1}, /*plan=*/false));
   state.logits.resize(static_cast<size_t>(rows.logits.cols));
   state.stream->read(rows.logits, state.logits.data());

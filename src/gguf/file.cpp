@@ -121,6 +121,8 @@ const Tensor* File::tensor(std::string_view name) const {
 
 std::span<const Tensor> File::tensors() const { return state_->table.tensors; }
 
+std::span<const std::byte> File::mapping() const { return state_->mapping.bytes(); }
+
 void File::release_pages(const Tensor& tensor) const {
   state_->mapping.release({tensor.data, static_cast<size_t>(tensor.bytes)});
 }

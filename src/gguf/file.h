@@ -73,6 +73,7 @@ class File {
   const Tensor* tensor(std::string_view name) const;  // null when absent
   std::span<const Tensor> tensors() const;
 
+  std::span<const std::byte> mapping() const;  // empty when parsed in memory
   // Tells the system that these bytes of the mapping are no longer needed in memory (they can be read again).
   void release_pages(const Tensor& tensor) const;
 

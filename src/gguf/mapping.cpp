@@ -6,9 +6,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdint>
 #include <cstring>
 #include <utility>
+
+#include "base/file_pages.h"
 
 namespace ei::gguf {
 namespace {
@@ -65,12 +66,6 @@ Mapping::~Mapping() {
   if (data_ != nullptr) ::munmap(data_, size_);
 }
 
-void Mapping::release(std::span<const std::byte> part) const {
-  if (data_ == nullptr || part.empty()) return;
-  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const uintptr_t begin = (reinterpret_cast<uintptr_t>(part.data()) + page - 1) / page * page;
-  const uintptr_t end = reinterpret_cast<uintptr_t>(part.data() + part.size()) / page * page;
-  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
-}
+void Mapping::release(std::span<const std::byte> part) const { release_file_pages(part, bytes()); }
 
 }  // namespace ei::gguf

@@ -20,7 +20,7 @@ class Mapping {
   ~Mapping();
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
-  // Drops the whole pages inside `part` from memory; they are read again when touched.
+  // Drops the pages of `part` from memory; they are read again when touched.
   void release(std::span<const std::byte> part) const;
 
  private:

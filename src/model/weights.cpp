@@ -68,7 +68,7 @@ class Loader {
                           std::string(tensor->type->name).c_str(), part.name.c_str(),
                           gguf::supported_tensor_types().c_str());
       }
-      parts.push_back({tensor->name, tensor->type->id, part.rows, part.cols, tensor->data});
+      parts.push_back({tensor->name, tensor->type->id, part.rows, part.cols, tensor->data, file_.mapping()});
     }
     return parts;
   }

@@ -60,6 +60,18 @@ TEST(Info, NamesTheKernelsThatTheseTypesGet) {
   EXPECT_TRUE(f32.ends_with("dense maths ggml")) << f32;
 }
 
+TEST(Info, CountsTheCopiesOfWeightsThatAreAllowed) {
+  const auto copies = [](const std::string& mebibytes) {
+    const Outcome outcome = run({"info", "--json", "--packed-memory", mebibytes});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return parse(outcome.out)["memory"]["packed_bytes"].get<int64_t>();
+  };
+  EXPECT_EQ(copies("0"), 0);
+  EXPECT_LE(copies("4"), 4 << 20);
+  EXPECT_EQ(copies("-1"), copies("200"));  // the model that ships with the program is small
+  expect_line(run({"info", "--packed-memory", "much"}), 2, "--packed-memory");
+}
+
 // The kernels that multiply bf16 as it is say so in their names, but for AMX.
 TEST(Info, TheCacheIsBf16WhereTheKernelsMultiplyItElseF16) {
   const auto info = [](const std::string& isa) {

@@ -2,10 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "printed_json.h"
 #include "process.h"
+#include "tools/random_model.h"
 
 namespace ei::e2e {
 namespace {
@@ -58,6 +61,29 @@ TEST(Memory, ThatRunsOutEndsInOneLineAndKeepsWhatWasGenerated) {
   ASSERT_FALSE(object.is_discarded()) << json.out << json.err;
   EXPECT_EQ(object["finish_reason"], "memory");
   EXPECT_GT(object["text"].get<std::string>().size(), 40u);
+}
+
+// A model whose weights in bf16 alone would take as much.
+TEST(Memory, APromptTakesLessThan300MegabytesBesideWeightsAndCache) {
+  RandomModelSpec spec = *random_model_preset("llama-3.2-1b");
+  spec.layers = 3;
+  spec.vocab = 8000;
+  spec.types = {"Q4_K"};
+  const std::string path = write_file("wide.gguf", "");
+  ASSERT_TRUE(make_random_model(spec, path).ok());
+  std::string prompt;
+  while (prompt.size() < 2000) prompt += "A long text of short words, all of them well known. ";
+  const std::vector<std::string> arguments = {"run", "--raw", "-m",     path, "-f", write_file("words.txt", prompt),
+                                              "-n",  "1",     "--json", "-c", "0"};
+  const Outcome outcome = run(arguments);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const nlohmann::json object = parse(outcome.out);
+  EXPECT_GT(object["tokens"]["prompt"].get<int64_t>(), 1500);
+  const auto weights = static_cast<int64_t>(std::filesystem::file_size(path));
+  const int64_t beside =
+      object["memory"]["peak_rss_bytes"].get<int64_t>() - object["kv"]["bytes"].get<int64_t>() - weights;
+  EXPECT_LT(beside, 300'000'000);
+  std::filesystem::remove(path);
 }
 
 }  // namespace

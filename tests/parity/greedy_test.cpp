@@ -91,14 +91,16 @@ TEST(Greedy, EmbeddedModelSpeaksAsInLibllama) {
 struct Maths {
   std::string dense;
   std::string isa;
+  bool unpacked = false;  // no packed copies
   BackendOptions options(int threads) const {
     BackendOptions options;
     options.threads = threads;
     options.dense = dense;
     options.isa = isa;
+    if (unpacked) options.packed_budget = 0;
     return options;
   }
-  std::string name() const { return isa.empty() ? dense : dense + " " + isa; }
+  std::string name() const { return dense + (isa.empty() ? "" : " " + isa) + (unpacked ? " unpacked" : ""); }
 };
 
 std::vector<Maths> all_maths() {
@@ -107,7 +109,8 @@ std::vector<Maths> all_maths() {
     if (entry.name != "bf16" && entry.create("").ok() && entry.fast("")) all.push_back({std::string(entry.name), ""});
   }
   for (const kernels::GemmKernel* kernel : kernels::gemm_kernels()) {
-    if (kernel->usable()) all.push_back({"bf16", std::string(kernel->name)});
+    if (!kernel->usable()) continue;
+    for (const bool unpacked : {false, true}) all.push_back({"bf16", std::string(kernel->name), unpacked});
   }
   return all;
 }
@@ -125,7 +128,7 @@ constexpr bool kPortable = false;
 // Some of ggml's variants round by the number of rows, for x86 and among those that a portable build chooses from, and
 // oneDNN chooses its code by it on x86.
 bool counts_rows(const Maths& maths) {
-  if (maths.dense == "ggml") return kX86 || kPortable;
+  if (maths.dense == "ggml" || maths.unpacked) return kX86 || kPortable;  // short prompts are not worth unpacking for
   return kX86 && maths.dense != "bf16";
 }
 

@@ -192,6 +192,7 @@ TEST_P(DenseMaths, EveryProviderIsExactEnoughAndMatchesLibllama) {
   for (const DenseEntry& entry : dense_providers()) {
     if (!entry.create("").ok()) continue;
     if (!entry.fast("") && GetParam().family != "llama") continue;  // minutes in plain f32
+    std::vector<float> packed;
     for (const int64_t budget : {int64_t{-1}, int64_t{0}}) {
       const std::unique_ptr<Engine> engine = load_engine(file.path(), "cpu", dense_options(entry.name, budget));
       ASSERT_NE(engine, nullptr);
@@ -205,6 +206,10 @@ TEST_P(DenseMaths, EveryProviderIsExactEnoughAndMatchesLibllama) {
       EXPECT_LE(rounding.kl_divergence, kWorstDivergence);
       EXPECT_LE(gap.kl_divergence, bounds_of(GetParam().family, GetParam().type).provider);
       EXPECT_EQ(rounding.top_differs + gap.top_differs, 0);
+      if (budget != 0) packed = logits;
+      if (entry.name == "bf16") {
+        EXPECT_TRUE(logits == packed);
+      }
     }
   }
 }

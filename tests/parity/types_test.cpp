@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "engine/memory.h"
 #include "gguf/tensor_type.h"
 #include "parity/llama_oracle.h"
 #include "parity/logits_compare.h"

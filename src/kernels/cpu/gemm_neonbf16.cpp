@@ -47,6 +47,20 @@ void pack_rows(const float* from, int64_t stride, int64_t rows, int64_t cols, ui
 
 // [step, half, column pair, 2 columns, 4]
 void pack_columns(const float* from, int64_t stride, int64_t rows, int64_t cols, uint16_t* to) {
+  if (rows == kColumns) {
+    // A cache line of each row at a time, so that lines of the panel are written whole, and once.
+    constexpr int64_t kLine = 16;
+    const int64_t whole = cols / kLine * kLine;
+    for (int64_t k = 0; k < whole; k += kLine) {
+      for (int64_t row = 0; row < kColumns; ++row) {
+        for (int64_t i = 0; i < kLine; i += 4)
+          vst1_u16(to + (k + i) * kColumns + row * 4, round4(from + row * stride + k + i));
+      }
+    }
+    from += whole;
+    cols -= whole;
+    to += whole * kColumns;
+  }
   each_row(kColumns, from, stride, rows, [&](int64_t row, const float* data) {
     pack_row(data, data != nullptr ? cols : 0, [&](int64_t g) { return to + g * 4 * kColumns + row * 4; });
   });

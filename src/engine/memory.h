@@ -1,0 +1,36 @@
+// What a run needs, computed from the model file alone, before anything is allocated; and what follows from it for the
+// parts that can be larger or smaller: the chunks of a prompt and second copies of the weights.
+#pragma once
+
+#include <string>
+
+#include "backend/backend.h"
+#include "gguf/file.h"
+#include "model/config.h"
+
+namespace ei {
+
+struct MemoryNeed {
+  int64_t weights = 0;
+  int64_t packed = 0;   // second copies of weights for prompts, see packed_need
+  int64_t kv = 0;       // keys and values of `tokens` tokens
+  int64_t scratch = 0;  // activations of one chunk
+  int64_t total() const { return weights + packed + kv + scratch; }
+};
+// `batch`: tokens of a chunk; 0: the default.
+MemoryNeed memory_need(const model::Config& config, const gguf::File& file, int64_t tokens, DType key_type,
+                       DType value_type, int64_t batch);
+// What a backend would add for its own copies of the layers' matrices.
+int64_t packed_need(const gguf::File& file, const Backend& backend);
+// How a backend computes with this model and such a cache, in one line.
+std::string backend_detail(const gguf::File& file, const Backend& backend, DType key_type, DType value_type);
+
+// What a prompt of any length takes beside weights and cache, unless the user allows more.
+inline constexpr int64_t kBesideBytes = 300'000'000;
+// Tokens of one chunk unless the caller chooses: enough rows for the matrix kernels, activations in half of that
+// memory, and a progress report and a chance to cancel many times a second on small models.
+int64_t default_chunk(const model::Config& config);
+// The options with the memory for packed copies settled: what the user said, or what is left of kBesideBytes.
+BackendOptions with_packed_budget(BackendOptions options, const model::Config& config);
+
+}  // namespace ei
