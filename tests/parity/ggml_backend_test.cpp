@@ -45,9 +45,13 @@ void expect_same_logits(const std::string& path, std::span<const Reading> readin
 class GgmlBackend : public ::testing::TestWithParam<FamilyCase> {};
 
 TEST_P(GgmlBackend, GivesLibllamasLogits) {
-  constexpr Reading kReadings[] = {
-      {1}, {2}, {2, 1}, {31}, {31, 7}, {511, 100}, {512}, {513}, {31, 7, false}, {513, 512, false},
-  };
+  constexpr Reading kReadings[] = {{511, 100}, {512}, {513}, {513, 512, false}};
+  expect_same_logits(RandomModelFile(small_spec(GetParam().family, GetParam().type)).path(), kReadings);
+}
+
+// Apart, because an emulated machine can do as much (tools/cross_engine.sh).
+TEST_P(GgmlBackend, GivesLibllamasLogitsOfFewTokens) {
+  constexpr Reading kReadings[] = {{1}, {2}, {2, 1}, {31}, {31, 7}, {31, 7, false}, {66, 40, false}};
   expect_same_logits(RandomModelFile(small_spec(GetParam().family, GetParam().type)).path(), kReadings);
 }
 
