@@ -35,6 +35,10 @@ CpuStream::~CpuStream() { ggml_free(context_); }
 
 void CpuStream::add_node(ggml_tensor* node) {
   if (graph_ == nullptr) graph_ = ggml_new_graph_custom(context_, most_nodes_, /*grads=*/false);
+  if (static_cast<size_t>(ggml_graph_n_nodes(graph_)) >= most_nodes_) {
+    if (failed_.ok()) failed_ = make_error(ErrorKind::kModel, "the model has too many layers of such size");
+    return;
+  }
   node->flags |= GGML_TENSOR_FLAG_COMPUTE;
   ggml_graph_add_node(graph_, node);
 }
@@ -52,6 +56,7 @@ void CpuStream::run_op(ggml_tensor*, int index, int count, void* op) {
 }
 
 void CpuStream::add(Job job, double* seconds) {
+  if (!failed_.ok()) return;  // nothing of it will run
   ops_.push_back({std::move(job), seconds, &broken_});
   add_node(ggml_custom_4d(context_, GGML_TYPE_F32, 1, 1, 1, 1, nullptr, 0, run_op, GGML_N_TASKS_MAX, &ops_.back()));
 }

@@ -100,6 +100,20 @@ TEST(CpuStream, TurnsAJobWithoutMemoryIntoAnErrorAndRunsNothingBehindIt) {
   EXPECT_TRUE(ran);
 }
 
+TEST(CpuStream, TakesNoMoreWorkThanItsGraphHasRoomFor) {
+  const std::unique_ptr<Backend> backend = cpu();
+  const std::unique_ptr<Stream> stream = std::move(backend->new_stream(nullptr)).value();
+  int ran = 0;
+  for (int i = 0; i < 100'000; ++i) stream->host([&] { ++ran; });
+  const Status status = stream->synchronize();
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().kind, ErrorKind::kModel);
+  EXPECT_EQ(ran, 0);
+  stream->host([&] { ++ran; });
+  EXPECT_TRUE(stream->synchronize().ok());
+  EXPECT_EQ(ran, 1);
+}
+
 // Large products of ggml's are cut by rows, so that a cancelled stream answers soon.
 TEST(CpuStream, CutsLargeProductsWithoutChangingThem) {
   BackendOptions options;
