@@ -157,8 +157,8 @@ struct BackendOptions {
   int threads = 0;    // 0: all cores this process may use
   std::string isa;    // EI_CPU_ISA
   std::string dense;  // EI_DENSE: "", "ggml", or a name of dense_providers()
-  int64_t packed_budget =
-      -1;  // bytes for packed weight copies, at most half of the free memory; -1: the engine's choice
+  // Bytes for packed weight copies; -1: the engine's choice, without an engine half of the free memory.
+  int64_t packed_budget = -1;
 };
 
 class Backend {

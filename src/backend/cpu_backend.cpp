@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <mutex>
 
 #include "backend/cpu_stream.h"
@@ -17,20 +16,13 @@ namespace ei {
 
 namespace {
 
-// Bytes for packed copies, of `wanted`: half of the memory stays for the cache and for others.
-int64_t packed_room(int64_t wanted) {
-  const int64_t available = available_memory_bytes();
-  const int64_t most = available < 0 ? std::numeric_limits<int64_t>::max() : available / 2;
-  return wanted < 0 ? most : std::min(wanted, most);
-}
-
 class CpuBackend : public Backend {
  public:
   CpuBackend(std::unique_ptr<GgmlDevice> device, std::unique_ptr<DenseProvider> dense, BackendOptions options)
       : device_(std::move(device)),
         dense_(std::move(dense)),
         options_(std::move(options)),
-        packed_left_(packed_room(options_.packed_budget)) {}
+        packed_left_(options_.packed_budget >= 0 ? options_.packed_budget : available_memory_bytes() / 2) {}
 
   std::string_view name() const override { return "cpu"; }
 

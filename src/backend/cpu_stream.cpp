@@ -16,7 +16,6 @@ namespace {
 
 constexpr int64_t kUnpackPiece = 64;  // rows a worker unpacks at a time
 constexpr size_t kLargeTable = size_t{32} << 20;
-constexpr int64_t kEmbedPiece = 32;  // rows of the embedding a worker reads before it gives their pages back
 
 const CpuWeight& cpu(const Weight& weight) { return static_cast<const CpuWeight&>(weight); }
 const float* gain_of(const Weight* weight) { return weight != nullptr ? cpu(*weight).vector.data() : nullptr; }
@@ -26,9 +25,10 @@ const float* gain_of(const Weight* weight) { return weight != nullptr ? cpu(*wei
 CpuStream::CpuStream(GgmlDevice& device, const DenseProvider* dense, std::string isa, const CancelToken* cancel,
                      size_t most_nodes)
     : device_(device), dense_(dense), isa_(std::move(isa)), cancel_(cancel), most_nodes_(most_nodes) {
-  arena_.resize(ggml_tensor_overhead() * 2 * most_nodes + ggml_graph_overhead_custom(most_nodes, /*grads=*/false) +
-                4096);
-  context_ = ggml_init({arena_.size(), arena_.data(), /*no_alloc=*/true});
+  const size_t bytes =
+      ggml_tensor_overhead() * 2 * most_nodes + ggml_graph_overhead_custom(most_nodes, /*grads=*/false) + 4096;
+  arena_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  context_ = ggml_init({bytes, arena_.get(), /*no_alloc=*/true});
 }
 
 CpuStream::~CpuStream() { ggml_free(context_); }
@@ -71,9 +71,10 @@ void CpuStream::embed(const Weight& table, std::span<const int32_t> tokens, floa
   const auto type = static_cast<ggml_type>(rows.type);
   const size_t row_bytes = ggml_row_size(type, rows.cols);
   const ggml_to_float_t to_float = ggml_get_type_traits(type)->to_float;
-  // A prompt touches much of the table, which would stay in memory beside an output matrix made of it.
-  const std::span all(static_cast<const std::byte*>(rows.data), row_bytes * static_cast<size_t>(rows.rows));
-  const bool released = phase_ == Phase::kPrompt && all.size() > kLargeTable;
+  // A prompt touches much of the table, which would stay in memory beside an output matrix made of it. (Where that one
+  // is read in place, its pages come back with the next logits.) Given back row by row, since touching one may bring
+  // two megabytes along.
+  const bool released = phase_ == Phase::kPrompt && row_bytes * static_cast<size_t>(rows.rows) > kLargeTable;
   add_rows(out.rows, [=](Range range) {
     for (int64_t t = range.begin; t < range.end; ++t) {
       const auto* row = static_cast<const std::byte*>(rows.data) + static_cast<size_t>(ids[t]) * row_bytes;
@@ -86,7 +87,7 @@ void CpuStream::embed(const Weight& table, std::span<const int32_t> tokens, floa
       if (scale != 1.0f) {
         for (int64_t i = 0; i < rows.cols; ++i) to[i] *= scale;
       }
-      if (released && ((t + 1) % kEmbedPiece == 0 || t + 1 == range.end)) release_file_pages(all, rows.mapping);
+      if (released) release_file_pages({row, row_bytes}, rows.mapping);
     }
   });
 }
@@ -168,7 +169,7 @@ void CpuStream::matmul_packed(const DenseProvider::Packed& packed, Matrix x, Mat
 
 // Slice by slice, so that little memory is needed and a slice is still in the cache when it is multiplied.
 void CpuStream::matmul_unpacked(const CpuWeight& weight, Matrix x, Matrix y) {
-  const int64_t slice = DenseProvider::slice_rows(weight.rows, weight.cols);
+  const int64_t slice = DenseProvider::slice_rows(weight.rows, weight.cols, dense_->whole_slice());
   for (int64_t first = 0; first < weight.rows; first += slice) {
     const int64_t rows = std::min(slice, weight.rows - first);
     std::unique_ptr<DenseProvider::Packed>& packed = unpacked_[{rows, weight.cols}];

@@ -67,7 +67,8 @@ class CpuStream : public Stream {
   void* grow(Buffer& memory, size_t bytes);
   ggml_context* context() const { return context_; }  // of the nodes recorded since the last synchronize()
   void book_attention(double seconds) { times_.attention_s += seconds; }
-  static constexpr size_t kMaxNodes = 16384;  // a chunk of a 200-layer model needs about 3000, of large matrices 13000
+  // A chunk needs up to 280 nodes a layer when large weights are unpacked, about 20 otherwise.
+  static constexpr size_t kMaxNodes = 65536;
   CpuStream(GgmlDevice& device, const DenseProvider* dense, std::string isa, const CancelToken* cancel,
             size_t most_nodes);
 
@@ -93,7 +94,7 @@ class CpuStream : public Stream {
   const size_t most_nodes_;
   Phase phase_ = Phase::kPrompt;
   int64_t phase_tokens_ = std::numeric_limits<int64_t>::max();
-  std::vector<std::byte> arena_;
+  std::unique_ptr<std::byte[]> arena_;  // much of it is never touched
   ggml_context* context_ = nullptr;
   ggml_cgraph* graph_ = nullptr;
   std::deque<Op> ops_;

@@ -15,12 +15,16 @@ Result<std::unique_ptr<DenseProvider::Packed>> DenseProvider::pack(int64_t rows_
   return packed;
 }
 
-int64_t DenseProvider::slice_rows(int64_t rows_n, int64_t cols_k) {
+int64_t DenseProvider::slice_rows(int64_t rows_n, int64_t cols_k, int64_t whole) {
   constexpr int64_t kSliceWeights = int64_t{2} << 20;  // 4 MiB in bf16
-  constexpr int64_t kMostSlices = 8;
-  constexpr int64_t kWhole = 512;  // whole panels of every provider
-  const int64_t rows = std::max(kSliceWeights / cols_k, (rows_n + kMostSlices - 1) / kMostSlices);
-  return std::min((rows + kWhole - 1) / kWhole * kWhole, rows_n);
+  constexpr int64_t kMostSlices = 32;                  // two nodes of a graph each
+  const int64_t wanted = std::clamp<int64_t>(rows_n * cols_k / kSliceWeights, 1, kMostSlices);
+  // Equal slices share their memory, so a few less of them are as good.
+  for (int64_t slices = wanted; slices > wanted / 2; --slices) {
+    if (rows_n % (slices * whole) == 0) return rows_n / slices;
+  }
+  const int64_t rows = (rows_n + wanted - 1) / wanted;
+  return std::min((rows + whole - 1) / whole * whole, rows_n);
 }
 
 void DenseProvider::prepare(const Product&, WorkQueue&) const {}

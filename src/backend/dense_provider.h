@@ -43,9 +43,10 @@ class DenseProvider {
   // From how many tokens of a prompt on unpacking W first and multiplying is quicker than ggml's product on the weights
   // as stored.
   virtual int64_t unpack_tokens() const = 0;
-  // How many rows of a W that is not kept packed are unpacked at a time: few megabytes that stay in the cache until
-  // they are multiplied, and few slices of a large matrix.
-  static int64_t slice_rows(int64_t rows_n, int64_t cols_k);
+  // How many rows of a W that is not kept packed are unpacked at a time, in multiples of `whole`: about 4 MiB, which
+  // stay in the cache until they are multiplied, or a 32nd of a large matrix.
+  static int64_t slice_rows(int64_t rows_n, int64_t cols_k, int64_t whole = 64);
+  virtual int64_t whole_slice() const { return 64; }
 
   // Bytes of a packed [rows_n, cols_k] matrix; 0 when it cannot be packed.
   virtual size_t packed_bytes(int64_t rows_n, int64_t cols_k) const = 0;

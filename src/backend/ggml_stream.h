@@ -11,7 +11,7 @@ namespace ei {
 class GgmlStream : public CpuStream {
  public:
   GgmlStream(GgmlDevice& device, std::string isa, const CancelToken* cancel)
-      : CpuStream(device, nullptr, std::move(isa), cancel, 2 * kMaxNodes) {}
+      : CpuStream(device, nullptr, std::move(isa), cancel, kMaxNodes) {}
 
   void rms_norm(Matrix x, const Weight& gain, float eps, Matrix y) override;
   void add_rms_norm(Matrix x, Matrix sum, const Weight* gain, float eps, Matrix y) override;

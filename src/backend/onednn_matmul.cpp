@@ -131,6 +131,7 @@ class OnednnMatmul final : public DenseProvider {
  public:
   std::string describe() const override;
   int64_t unpack_tokens() const override { return 512; }
+  int64_t whole_slice() const override { return kPanelRows; }
   size_t packed_bytes(int64_t rows_n, int64_t cols_k) const override;
   Result<std::unique_ptr<Packed>> allocate(int64_t rows_n, int64_t cols_k) const override;
   void repack(Packed& packed, int64_t begin, int64_t end, const RowSource& source) const override;

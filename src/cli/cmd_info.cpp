@@ -31,9 +31,9 @@ struct Facts {
 Result<Facts> collect(const Settings& settings) {
   EI_ASSIGN_OR_RETURN(const std::string path, model_path(settings));
   EI_ASSIGN_OR_RETURN(model::ModelFile opened, model::open_model(path));
-  EI_ASSIGN_OR_RETURN(
-      auto backend, create_backend(settings.device,
-                                   with_packed_budget(engine_options(settings, path).backend_options, opened.config)));
+  EI_ASSIGN_OR_RETURN(auto backend,
+                      create_backend(settings.device, with_packed_budget(engine_options(settings, path).backend_options,
+                                                                         opened.config, opened.file)));
   Facts facts{.file = std::move(opened.file), .config = std::move(opened.config), .backend = std::move(backend)};
   facts.tokens = settings.ctx_size > 0 ? settings.ctx_size : facts.config.context;
   facts.key_type = key_type(settings).value_or(facts.backend->default_kv_type());

@@ -74,7 +74,7 @@ std::vector<Option> model_options() {
        whole_list(&Settings::bench_batch, 0, kMaxTokens)},
       {"--packed-memory", "MIB",
        "memory for copies of the weights in bf16, which spare unpacking them per chunk; -1: what keeps a prompt within "
-       "300 MB beside weights and cache",
+       "300 MB beside weights and cache with full attention",
        kCompute | kBench, whole(&Settings::packed_memory, -1, kMaxMebibytes)},
       {"-ctk --cache-type-k", "TYPE", "type of cached keys: f32, f16 or bf16; without it the device's best",
        kCompute | kBench, choice(&Settings::cache_type_k, cache_types)},

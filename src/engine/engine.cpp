@@ -26,6 +26,7 @@ uint64_t hash_model(const gguf::File& file) {
     mix(tensor.shape.data(), tensor.shape.size() * sizeof(int64_t));
     mix(&tensor.type->id, sizeof tensor.type->id);
     mix(tensor.data, static_cast<size_t>(std::min<int64_t>(tensor.bytes, 256)));
+    file.release_pages(tensor);  // touching it may have brought two megabytes along
   }
   return hash;
 }
@@ -44,7 +45,7 @@ Result<std::unique_ptr<Engine>> Engine::load(const EngineOptions& options) {
       config.vocab)  // read_config() has counted the tokens of the file; libllama's word counts
     return file.named(Error{ErrorKind::kModel, "invalid model: libllama reads more tokens than it has embeddings for"});
   EI_ASSIGN_OR_RETURN(auto backend,
-                      create_backend(options.backend, with_packed_budget(options.backend_options, config)));
+                      create_backend(options.backend, with_packed_budget(options.backend_options, config, file)));
   const int64_t before = current_rss_bytes();
   const int64_t weights_need = memory_need(config, file, 0, DType::kF32, DType::kF32, 0).weights;
   const int64_t available = available_memory_bytes();

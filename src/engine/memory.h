@@ -25,12 +25,15 @@ int64_t packed_need(const gguf::File& file, const Backend& backend);
 // How a backend computes with this model and such a cache, in one line.
 std::string backend_detail(const gguf::File& file, const Backend& backend, DType key_type, DType value_type);
 
-// What a prompt of any length takes beside weights and cache, unless the user allows more.
+// What a prompt of any length takes beside weights and cache with full attention, unless the user allows more.
 inline constexpr int64_t kBesideBytes = 300'000'000;
 // Tokens of one chunk unless the caller chooses: enough rows for the matrix kernels, activations in half of that
 // memory, and a progress report and a chance to cancel many times a second on small models.
 int64_t default_chunk(const model::Config& config);
-// The options with the memory for packed copies settled: what the user said, or what is left of kBesideBytes.
-BackendOptions with_packed_budget(BackendOptions options, const model::Config& config);
+// What a prompt takes beside weights and cache in such chunks, without packed copies.
+int64_t beside_need(const model::Config& config);
+// The options with the memory for packed copies settled: what the user said, or what is left of kBesideBytes, and no
+// more than half of what would be free behind the weights.
+BackendOptions with_packed_budget(BackendOptions options, const model::Config& config, const gguf::File& file);
 
 }  // namespace ei
