@@ -2,9 +2,8 @@
 // wall.
 #pragma once
 
-#include <time.h>
-
 #include <algorithm>
+#include <ctime>
 #include <functional>
 
 #include "base/clock.h"

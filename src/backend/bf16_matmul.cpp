@@ -10,9 +10,9 @@
 namespace ei {
 namespace {
 
-constexpr int64_t kPackRows = 16;
+constexpr int64_t kRowsAtOnce = 16;
 
-struct PackedPanels final : DenseProvider::Packed {
+struct Bf16Panels final : DenseProvider::Packed {
   Buffer memory;
   uint16_t* panels() const { return static_cast<uint16_t*>(memory.data()); }
 };
@@ -33,7 +33,7 @@ class Bf16Matmul final : public DenseProvider {
       return make_error(ErrorKind::kModel, "cannot pack an empty matrix: %lld x %lld", static_cast<long long>(rows_n),
                         static_cast<long long>(cols_k));
     }
-    auto packed = std::make_unique<PackedPanels>();
+    auto packed = std::make_unique<Bf16Panels>();
     packed->rows = rows_n;
     packed->cols = cols_k;
     packed->bytes = packed_bytes(rows_n, cols_k);
@@ -42,12 +42,12 @@ class Bf16Matmul final : public DenseProvider {
   }
 
   void repack(Packed& base, int64_t begin, int64_t end, const RowSource& source) const override {
-    const auto& packed = static_cast<const PackedPanels&>(base);
+    const auto& packed = static_cast<const Bf16Panels&>(base);
     EI_CHECK_EQ(begin % kernel_.column_panel, 0);
     EI_CHECK(end <= packed.rows && (end == packed.rows || end % kernel_.column_panel == 0));
-    std::vector<float> rows(static_cast<size_t>(kPackRows * packed.cols));
-    for (int64_t first = begin; first < end; first += kPackRows) {
-      const int64_t last = std::min(first + kPackRows, end);
+    std::vector<float> rows(static_cast<size_t>(kRowsAtOnce * packed.cols));
+    for (int64_t first = begin; first < end; first += kRowsAtOnce) {
+      const int64_t last = std::min(first + kRowsAtOnce, end);
       source(first, last, rows.data());
       for (int64_t row = first; row < last; row += kernel_.column_panel) {
         kernel_.pack_columns(rows.data() + (row - first) * packed.cols, packed.cols,
@@ -68,7 +68,7 @@ class Bf16Matmul final : public DenseProvider {
   void multiply(const Product& product, Worker, WorkQueue& queue) const override {
     kernels::gemm(kernel_,
                   {.x = static_cast<const uint16_t*>(product.scratch),
-                   .w = static_cast<const PackedPanels&>(product.weight).panels(),
+                   .w = static_cast<const Bf16Panels&>(product.weight).panels(),
                    .k = product.x.cols,
                    .y = product.y},
                   queue);

@@ -10,20 +10,19 @@ namespace {
 using policy::KvOptions;
 
 constexpr unsigned kGenerates = kRun | kChat | kInspect | kBench | kPerplexity | kDemo;
-constexpr int64_t kMaxTokens = int64_t{1} << 30;
 
-using Apply = std::function<Status(KvOptions&, const std::string&)>;
+using ApplyKv = std::function<Status(KvOptions&, const std::string&)>;
 
 struct KvFlag {
   std::string_view name;  // with its dashes
   std::string_view value;
   std::string_view help;
-  Apply apply;
+  ApplyKv apply;
 };
 
-Apply whole_number(int32_t KvOptions::*field, int64_t low) {
+ApplyKv whole_number(int32_t KvOptions::*field, int64_t low) {
   return [=](KvOptions& options, const std::string& value) -> Status {
-    EI_ASSIGN_OR_RETURN(const int64_t number, parse_whole(value, low, kMaxTokens));
+    EI_ASSIGN_OR_RETURN(const int64_t number, parse_whole(value, low, kMaxBudget));
     options.*field = static_cast<int32_t>(number);
     return {};
   };
@@ -31,8 +30,8 @@ Apply whole_number(int32_t KvOptions::*field, int64_t low) {
 
 // Two words for two values.
 template <typename Enum>
-Apply either(Enum KvOptions::*field, const std::string& first, Enum first_value, const std::string& second,
-             Enum second_value) {
+ApplyKv either(Enum KvOptions::*field, const std::string& first, Enum first_value, const std::string& second,
+               Enum second_value) {
   return [=](KvOptions& options, const std::string& value) -> Status {
     if (value != first && value != second) {
       return make_error(ErrorKind::kUsage, "'%s' is neither %s nor %s", value.c_str(), first.c_str(), second.c_str());

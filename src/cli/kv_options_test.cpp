@@ -3,27 +3,14 @@
 #include <gtest/gtest.h>
 
 #include "cli/method_options.h"
-#include "cli/parse.h"
+#include "cli/parse_words.h"
 #include "policy/registry.h"
 
 namespace ei::cli {
 namespace {
 
-using Words = std::vector<std::string>;
-
-Result<Settings> parse(const char* command, const Words& words) {
-  return parse_settings(*find_command(command), words, [](const char*) { return nullptr; });
-}
-
-std::string error_of(const Words& words) {
-  const Result<Settings> settings = parse("run", words);
-  if (settings.ok()) return "no error";
-  EXPECT_EQ(exit_code(settings.error().kind), 2);
-  return settings.error().message;
-}
-
 policy::KvOptions kv(const Words& words) {
-  const Result<Settings> settings = parse("run", words);
+  const Result<Settings> settings = parse_words("run", words);
   EXPECT_TRUE(settings.ok()) << settings.error().message;
   if (!settings.ok()) return {};
   const Result<policy::KvOptions> options = kv_options(*settings);
@@ -56,28 +43,29 @@ TEST(KvFlags, ChangeOnlyWhatTheyName) {
 }
 
 TEST(KvFlags, WithoutMeaningAreRefused) {
-  EXPECT_EQ(error_of({"--kv-budget", "512"}), "--kv-budget has no meaning with --method full");
-  EXPECT_EQ(error_of({"--method", "entropyinfer", "--kv-policy", "full", "--kv-gap", "4"}),
+  EXPECT_EQ(error_of("run", {"--kv-budget", "512"}), "--kv-budget has no meaning with --method full");
+  EXPECT_EQ(error_of("run", {"--method", "entropyinfer", "--kv-policy", "full", "--kv-gap", "4"}),
             "--kv-gap has no meaning with --method entropyinfer");
 }
 
 TEST(KvFlags, BadValuesAreNamed) {
-  EXPECT_EQ(error_of({"--kv-policy", "some"}), "--kv-policy: 'some' is neither full nor latent");
-  EXPECT_EQ(error_of({"--kv-policy", "latent", "--kv-share", "fair"}),
+  EXPECT_EQ(error_of("run", {"--kv-policy", "some"}), "--kv-policy: 'some' is neither full nor latent");
+  EXPECT_EQ(error_of("run", {"--kv-policy", "latent", "--kv-share", "fair"}),
             "--kv-share: 'fair' is neither flat nor adaptive");
-  EXPECT_EQ(error_of({"--kv-policy", "latent", "--kv-kernel", "4"}), "pooling kernel must be odd and positive: 4");
-  EXPECT_EQ(error_of({"--kv-policy", "latent", "--kv-budget", "32"}),
+  EXPECT_EQ(error_of("run", {"--kv-policy", "latent", "--kv-kernel", "4"}),
+            "pooling kernel must be odd and positive: 4");
+  EXPECT_EQ(error_of("run", {"--kv-policy", "latent", "--kv-budget", "32"}),
             "KV budget must exceed the window, which always stays: 32 <= 32");
-  EXPECT_NE(error_of({"--kv-policy", "latent", "--kv-gap", "-2"}).find("--kv-gap"), std::string::npos);
+  EXPECT_NE(error_of("run", {"--kv-policy", "latent", "--kv-gap", "-2"}).find("--kv-gap"), std::string::npos);
 }
 
 TEST(KvFlags, AMethodOfSeveralTakesThoseThatMeanSomethingToIt) {
-  const Result<Settings> settings = parse("bench", {"--method", "full,entropyinfer", "--kv-budget", "512"});
+  const Result<Settings> settings = parse_words("bench", {"--method", "full,entropyinfer", "--kv-budget", "512"});
   ASSERT_TRUE(settings.ok()) << settings.error().message;
   EXPECT_EQ(method_options_text(settings_for_method(*settings, "full")), "");
   EXPECT_EQ(method_options_text(settings_for_method(*settings, "entropyinfer")), "kv-budget=512");
   const Result<Settings> both =
-      parse("bench", {"--method", "full,entropyinfer", "--kv-policy", "latent", "--kv-budget", "512"});
+      parse_words("bench", {"--method", "full,entropyinfer", "--kv-policy", "latent", "--kv-budget", "512"});
   ASSERT_TRUE(both.ok()) << both.error().message;
   EXPECT_EQ(kv_options(settings_for_method(*both, "full"))->budget, 512);
 }

@@ -1,7 +1,6 @@
 #include "cli/method_options.h"
 
 #include <functional>
-#include <limits>
 #include <optional>
 
 #include "cli/kv_options.h"
@@ -13,10 +12,8 @@ namespace {
 using policy::PrefillOptions;
 
 constexpr unsigned kReadsPrompts = kRun | kChat | kInspect | kBench | kPerplexity | kEval | kDemo;
-constexpr int64_t kMaxTokens = int64_t{1} << 30;
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-using Apply = std::function<Status(PrefillOptions&, const std::string&)>;
+using ApplyPrefill = std::function<Status(PrefillOptions&, const std::string&)>;
 
 // Who reads an option.
 enum class Reader : uint8_t { kPolicy, kAnySparse, kEntropyRule, kHabitSelection, kHabitBudget };
@@ -26,25 +23,25 @@ struct PrefillFlag {
   std::string_view value;
   std::string_view help;
   Reader reader;
-  Apply apply;
+  ApplyPrefill apply;
 };
 
-Apply tokens(int32_t PrefillOptions::*field, int64_t low) {
+ApplyPrefill tokens(int32_t PrefillOptions::*field, int64_t low) {
   return [=](PrefillOptions& options, const std::string& value) -> Status {
-    EI_ASSIGN_OR_RETURN(const int64_t number, parse_whole(value, low, kMaxTokens));
+    EI_ASSIGN_OR_RETURN(const int64_t number, parse_whole(value, low, kMaxBudget));
     options.*field = static_cast<int32_t>(number);
     return {};
   };
 }
 
-Apply number(double PrefillOptions::*field, double low) {
+ApplyPrefill number(double PrefillOptions::*field, double low) {
   return [=](PrefillOptions& options, const std::string& value) -> Status {
     EI_ASSIGN_OR_RETURN(options.*field, parse_real(value, low, kInfinite));
     return {};
   };
 }
 
-Apply on_off(bool PrefillOptions::*field) {
+ApplyPrefill on_off(bool PrefillOptions::*field) {
   return [=](PrefillOptions& options, const std::string& value) -> Status {
     EI_ASSIGN_OR_RETURN(options.*field, parse_switch(value));
     return {};
@@ -58,7 +55,7 @@ struct Name {
 };
 
 template <typename Enum>
-Apply one_of(Enum PrefillOptions::*field, std::vector<Name<Enum>> names) {
+ApplyPrefill one_of(Enum PrefillOptions::*field, std::vector<Name<Enum>> names) {
   return [=](PrefillOptions& options, const std::string& value) -> Status {
     std::string known;
     for (const Name<Enum>& entry : names) {
@@ -73,7 +70,7 @@ Apply one_of(Enum PrefillOptions::*field, std::vector<Name<Enum>> names) {
 }
 
 template <typename Enum>
-Apply one_of(Enum PrefillOptions::*field, const char* (*name_of)(Enum), std::initializer_list<Enum> values) {
+ApplyPrefill one_of(Enum PrefillOptions::*field, const char* (*name_of)(Enum), std::initializer_list<Enum> values) {
   std::vector<Name<Enum>> names;
   for (const Enum value : values) names.push_back({name_of(value), value});
   return one_of(field, std::move(names));

@@ -4,27 +4,14 @@
 
 #include <algorithm>
 
-#include "cli/parse.h"
+#include "cli/parse_words.h"
 #include "policy/registry.h"
 
 namespace ei::cli {
 namespace {
 
-using Words = std::vector<std::string>;
-
-Result<Settings> parse(const char* command, const Words& words) {
-  return parse_settings(*find_command(command), words, [](const char*) { return nullptr; });
-}
-
-std::string error_of(const char* command, const Words& words) {
-  const Result<Settings> settings = parse(command, words);
-  if (settings.ok()) return "no error";
-  EXPECT_EQ(exit_code(settings.error().kind), 2);
-  return settings.error().message;
-}
-
 policy::PrefillOptions prefill(const Words& words) {
-  const Result<Settings> settings = parse("run", words);
+  const Result<Settings> settings = parse_words("run", words);
   EXPECT_TRUE(settings.ok()) << settings.error().message;
   if (!settings.ok()) return {};
   const Result<policy::PrefillOptions> options = prefill_options(*settings);
@@ -45,15 +32,15 @@ TEST(MethodOptions, ChangeOnlyTheFieldTheyName) {
 TEST(MethodOptions, HabitTakesBlocksOfAMultipleOfEight) {
   const Words odd = {"--method", "entropyinfer", "--segment", "60", "--block", "12"};
   EXPECT_EQ(prefill(odd).select, policy::BlockRank::kPeak);
-  EXPECT_NE(method_note(*parse("run", odd)).find("blocks of 12 tokens"), std::string::npos);
+  EXPECT_NE(method_note(*parse_words("run", odd)).find("blocks of 12 tokens"), std::string::npos);
   Words asked = odd;
   asked.insert(asked.end(), {"--select", "habit"});
   EXPECT_EQ(error_of("run", asked), "--select habit needs blocks of a multiple of 8 tokens, not of 12");
   asked.back() = "midrange";
   EXPECT_EQ(prefill(asked).select, policy::BlockRank::kMidrange);
-  EXPECT_EQ(method_note(*parse("run", asked)), "");
+  EXPECT_EQ(method_note(*parse_words("run", asked)), "");
   EXPECT_EQ(prefill({"--method", "entropyinfer", "--block", "16"}).select, policy::BlockRank::kHabit);
-  EXPECT_EQ(method_note(*parse("run", {"--method", "entropyinfer", "--block", "16"})), "");
+  EXPECT_EQ(method_note(*parse_words("run", {"--method", "entropyinfer", "--block", "16"})), "");
 }
 
 TEST(MethodOptions, EveryFieldHasAFlag) {
@@ -126,7 +113,7 @@ TEST(MethodOptions, APolicyReplacesTheMethodsOwn) {
   EXPECT_EQ(error_of("run", {"--method", "entropyinfer", "--prefill-policy", "full", "--block", "16"}),
             "--block has no meaning with --prefill-policy full");
   EXPECT_EQ(error_of("run", {"--prefill-policy", "most"}), "--prefill-policy: 'most' is neither full nor sparse");
-  const Result<Settings> both = parse("bench", {"--method", "full,entropyinfer", "--prefill-policy", "full"});
+  const Result<Settings> both = parse_words("bench", {"--method", "full,entropyinfer", "--prefill-policy", "full"});
   ASSERT_TRUE(both.ok()) << both.error().message;
   EXPECT_EQ(prefill_options(settings_for_method(*both, "entropyinfer"))->rule, PrefillRule::kDense);
   EXPECT_EQ(method_options_text(settings_for_method(*both, "full")), "prefill-policy=full");
@@ -150,7 +137,7 @@ TEST(MethodOptions, ThatDoNotGoTogetherAreNamed) {
 }
 
 TEST(MethodOptions, OfABenchmarkGoToTheMethodsTheyMeanSomethingTo) {
-  const Result<Settings> settings = parse("bench", {"--method", "full,entropyinfer", "--base-budget", "512"});
+  const Result<Settings> settings = parse_words("bench", {"--method", "full,entropyinfer", "--base-budget", "512"});
   ASSERT_TRUE(settings.ok()) << settings.error().message;
   EXPECT_EQ(method_options_text(settings_for_method(*settings, "full")), "");
   EXPECT_EQ(method_options_text(settings_for_method(*settings, "entropyinfer")), "base-budget=512");
@@ -158,7 +145,7 @@ TEST(MethodOptions, OfABenchmarkGoToTheMethodsTheyMeanSomethingTo) {
 
 TEST(MethodOptions, OfVsStartAfreshWithAMethodAndGoOnWithoutOne) {
   const CommandEntry& entry = *find_command("perplexity");
-  const Result<Settings> base = parse("perplexity", {"--method", "entropyinfer", "--base-budget", "512"});
+  const Result<Settings> base = parse_words("perplexity", {"--method", "entropyinfer", "--base-budget", "512"});
   ASSERT_TRUE(base.ok()) << base.error().message;
   const Result<Settings> full = with_overrides(entry, *base, "method=full");
   ASSERT_TRUE(full.ok()) << full.error().message;

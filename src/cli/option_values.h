@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,9 @@
 #include "cli/settings.h"
 
 namespace ei::cli {
+
+inline constexpr double kInfinite = std::numeric_limits<double>::infinity();
+inline constexpr int64_t kMaxBudget = int64_t{1} << 30;  // tokens; policies count them in 32 bits
 
 Result<int64_t> parse_whole(std::string_view text, int64_t low, int64_t high);
 Result<double> parse_real(std::string_view text, double low, double high);

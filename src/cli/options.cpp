@@ -18,7 +18,6 @@ constexpr int64_t kMaxTokens = int64_t{1} << 31;
 constexpr int64_t kMaxMebibytes = int64_t{1} << 30;
 constexpr int64_t kMaxThreads = 4096;
 constexpr int64_t kMaxSeed = (int64_t{1} << 32) - 1;
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr int64_t kMaxPenaltyTokens = 131072;  // as the sampler
 constexpr double kMaxPenalty = 1000;
 

@@ -4,32 +4,14 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <map>
 #include <set>
 
 #include "cli/config_file.h"
 #include "cli/option_values.h"
+#include "cli/parse_words.h"
 
 namespace ei::cli {
 namespace {
-
-using Words = std::vector<std::string>;
-using Variables = std::map<std::string, std::string>;
-
-Result<Settings> parse(const char* command, const Words& words, const Variables& variables = {}) {
-  return parse_settings(*find_command(command), words, [&](const char* name) -> const char* {
-    const auto found = variables.find(name);
-    return found == variables.end() ? nullptr : found->second.c_str();
-  });
-}
-
-std::string error_of(const char* command, const Words& words, const Variables& variables = {}) {
-  const Result<Settings> settings = parse(command, words, variables);
-  if (settings.ok()) return "no error";
-  EXPECT_EQ(exit_code(settings.error().kind), 2);
-  EXPECT_EQ(settings.error().message.find('\n'), std::string::npos);
-  return settings.error().message;
-}
 
 // A file of this text, instead of the one before; it goes with the process.
 std::string config_file(const std::string& text) {
@@ -44,7 +26,7 @@ std::string config_file(const std::string& text) {
 }
 
 TEST(Parse, DefaultsAreThoseOfLlamaCpp) {
-  const Result<Settings> settings = parse("run", {});
+  const Result<Settings> settings = parse_words("run", {});
   ASSERT_TRUE(settings.ok());
   EXPECT_EQ(settings->temp, 0.8);
   EXPECT_EQ(settings->top_k, 40);
@@ -60,23 +42,23 @@ TEST(Parse, DefaultsAreThoseOfLlamaCpp) {
 }
 
 TEST(Parse, AnEmptyVariableIsNotSet) {
-  const Result<Settings> settings = parse("run", {}, {{"EI_ARG_CTX_SIZE", ""}, {"EI_ARG_CONFIG", ""}});
+  const Result<Settings> settings = parse_words("run", {}, {{"EI_ARG_CTX_SIZE", ""}, {"EI_ARG_CONFIG", ""}});
   ASSERT_TRUE(settings.ok()) << settings.error().message;
   EXPECT_EQ(settings->ctx_size, 0);
   const std::string config = config_file("ctx-size = 99\n");
-  EXPECT_EQ(parse("run", {"--config", config}, {{"EI_ARG_CTX_SIZE", ""}})->ctx_size, 99);
+  EXPECT_EQ(parse_words("run", {"--config", config}, {{"EI_ARG_CTX_SIZE", ""}})->ctx_size, 99);
 }
 
 TEST(Parse, ShortLongAndEqualsFormsAreTheSame) {
   for (const Words& words : {Words{"-ctk", "f16"}, Words{"--cache-type-k", "f16"}, Words{"--cache-type-k=f16"}}) {
-    const Result<Settings> settings = parse("run", words);
+    const Result<Settings> settings = parse_words("run", words);
     ASSERT_TRUE(settings.ok()) << settings.error().message;
     EXPECT_EQ(settings->cache_type_k, "f16");
   }
 }
 
 TEST(Parse, AValueMayLookLikeAFlagOrAList) {
-  const Result<Settings> settings = parse("run", {"-p", "-st", "-n", "-1", "-sys", "[a, b]"});
+  const Result<Settings> settings = parse_words("run", {"-p", "-st", "-n", "-1", "-sys", "[a, b]"});
   ASSERT_TRUE(settings.ok()) << settings.error().message;
   EXPECT_EQ(settings->prompt, "-st");
   EXPECT_EQ(settings->predict, -1);
@@ -84,14 +66,14 @@ TEST(Parse, AValueMayLookLikeAFlagOrAList) {
 }
 
 TEST(Parse, TheLastOfTwoFlagsWinsAndListsAreJoined) {
-  EXPECT_EQ(parse("run", {"-c", "1", "-c", "2"})->ctx_size, 2);
-  EXPECT_EQ(parse("bench", {"-p", "1", "-p", "2,3"})->bench_prompt, (std::vector<int64_t>{1, 2, 3}));
+  EXPECT_EQ(parse_words("run", {"-c", "1", "-c", "2"})->ctx_size, 2);
+  EXPECT_EQ(parse_words("bench", {"-p", "1", "-p", "2,3"})->bench_prompt, (std::vector<int64_t>{1, 2, 3}));
 }
 
 TEST(Parse, FlagBeatsEnvironmentBeatsConfigBeatsDefault) {
   const std::string config = config_file("# a comment\nctx_size = 100\n\ntemp = 0.1\ntop-k = 5\nn-gen = 7\n");
   const Variables variables = {{"EI_ARG_CONFIG", config}, {"EI_ARG_CTX_SIZE", "200"}, {"EI_ARG_TEMP", "0.2"}};
-  const Result<Settings> settings = parse("run", {"-c", "300"}, variables);
+  const Result<Settings> settings = parse_words("run", {"-c", "300"}, variables);
   ASSERT_TRUE(settings.ok()) << settings.error().message;
   EXPECT_EQ(settings->ctx_size, 300);
   EXPECT_EQ(settings->temp, 0.2);
@@ -101,7 +83,7 @@ TEST(Parse, FlagBeatsEnvironmentBeatsConfigBeatsDefault) {
 
 TEST(Parse, ReadsAJsonConfig) {
   const std::string config = config_file(R"({"n-prompt": [16, 32], "method": "full", "no-warmup": true})");
-  const Result<Settings> settings = parse("bench", {"--config", config});
+  const Result<Settings> settings = parse_words("bench", {"--config", config});
   ASSERT_TRUE(settings.ok()) << settings.error().message;
   EXPECT_EQ(settings->bench_prompt, (std::vector<int64_t>{16, 32}));
   EXPECT_TRUE(settings->no_warmup);
@@ -148,7 +130,7 @@ TEST(Parse, ConflictsOfOneSourceAreRefused) {
   EXPECT_EQ(error_of("run", {"-p", "a", "-f", "b"}), "--prompt and --file exclude each other");
   EXPECT_EQ(error_of("run", {"--grammar", "a", "-j", "{}"}), "--grammar and --json-schema exclude each other");
   EXPECT_EQ(error_of("run", {"--raw", "-sys", "x"}), "--raw and --system-prompt exclude each other");
-  EXPECT_TRUE(parse("run", {"--raw=off", "-sys", "x"}).ok());
+  EXPECT_TRUE(parse_words("run", {"--raw=off", "-sys", "x"}).ok());
 }
 
 TEST(Parse, EveryExclusionIsRefusedByACommandThatTakesBoth) {
@@ -171,20 +153,20 @@ TEST(Parse, EveryExclusionIsRefusedByACommandThatTakesBoth) {
 }
 
 TEST(Parse, JsonIsAFormatOfABenchmarkAndAReportElsewhere) {
-  EXPECT_EQ(parse("bench", {"--json"})->output, "json");
-  EXPECT_EQ(parse("bench", {"--json=off"})->output, "md");
-  EXPECT_EQ(parse("bench", {"-o", "csv"}, {{"EI_ARG_JSON", "1"}})->output, "csv");
-  EXPECT_EQ(parse("bench", {"--json"}, {{"EI_ARG_OUTPUT", "csv"}})->output, "json");
+  EXPECT_EQ(parse_words("bench", {"--json"})->output, "json");
+  EXPECT_EQ(parse_words("bench", {"--json=off"})->output, "md");
+  EXPECT_EQ(parse_words("bench", {"-o", "csv"}, {{"EI_ARG_JSON", "1"}})->output, "csv");
+  EXPECT_EQ(parse_words("bench", {"--json"}, {{"EI_ARG_OUTPUT", "csv"}})->output, "json");
   EXPECT_EQ(error_of("bench", {"--json", "-o", "jsonl"}), "--output and --json exclude each other");
   // The page of inspect is a file, and its --json goes to stdout.
-  EXPECT_TRUE(parse("inspect", {"--json", "-o", "page.html"})->json);
+  EXPECT_TRUE(parse_words("inspect", {"--json", "-o", "page.html"})->json);
 }
 
 TEST(Parse, HelpAndVersionAreGivenWhateverElseIsWrong) {
   for (const CommandEntry& entry : commands()) {
     const std::string name(entry.name);
     for (const char* flag : {"--version", "--help"}) {
-      const Result<Settings> settings = parse(name.c_str(), {"--color", "blue", flag});
+      const Result<Settings> settings = parse_words(name.c_str(), {"--color", "blue", flag});
       ASSERT_TRUE(settings.ok()) << name << " " << flag;
       EXPECT_EQ(settings->version, std::string(flag) == "--version") << name;
       EXPECT_NE(settings->help, settings->version) << name;
@@ -193,7 +175,7 @@ TEST(Parse, HelpAndVersionAreGivenWhateverElseIsWrong) {
 }
 
 TEST(Parse, AFlagReplacesItsRivalFromTheEnvironment) {
-  const Result<Settings> settings = parse("run", {"-f", "b"}, {{"EI_ARG_PROMPT", "a"}});
+  const Result<Settings> settings = parse_words("run", {"-f", "b"}, {{"EI_ARG_PROMPT", "a"}});
   ASSERT_TRUE(settings.ok()) << settings.error().message;
   EXPECT_FALSE(settings->prompt.has_value());
   EXPECT_EQ(settings->file, "b");
@@ -201,17 +183,17 @@ TEST(Parse, AFlagReplacesItsRivalFromTheEnvironment) {
 
 // What one environment or config file says for all commands must suit each of them.
 TEST(Parse, ZeroContextAndRandomSeedAreKnownEverywhere) {
-  const Result<Settings> scored = parse("perplexity", {"-f", "x"}, {{"EI_ARG_CTX_SIZE", "0"}});
+  const Result<Settings> scored = parse_words("perplexity", {"-f", "x"}, {{"EI_ARG_CTX_SIZE", "0"}});
   ASSERT_TRUE(scored.ok()) << scored.error().message;
   EXPECT_EQ(scored->ppl_ctx_size, 0);
-  EXPECT_FALSE(parse("perplexity", {"-f", "x", "-c", "3"}, {}).ok());
-  EXPECT_EQ(parse("perplexity", {"-f", "x", "-c", "4"}, {})->ppl_ctx_size, 4);
-  const Result<Settings> shown = parse("demo", {}, {{"EI_ARG_SEED", "-1"}});
-  const Result<Settings> tested = parse("eval", {}, {{"EI_ARG_SEED", "-1"}});
+  EXPECT_FALSE(parse_words("perplexity", {"-f", "x", "-c", "3"}, {}).ok());
+  EXPECT_EQ(parse_words("perplexity", {"-f", "x", "-c", "4"}, {})->ppl_ctx_size, 4);
+  const Result<Settings> shown = parse_words("demo", {}, {{"EI_ARG_SEED", "-1"}});
+  const Result<Settings> tested = parse_words("eval", {}, {{"EI_ARG_SEED", "-1"}});
   ASSERT_TRUE(shown.ok() && tested.ok());
   EXPECT_GE(shown->demo_seed, 0);
   EXPECT_GE(tested->eval_seed, 0);
-  EXPECT_FALSE(parse("demo", {"-s", "-2"}, {}).ok());
+  EXPECT_FALSE(parse_words("demo", {"-s", "-2"}, {}).ok());
 }
 
 TEST(Parse, OverridesChangeOnlyWhatTheyName) {

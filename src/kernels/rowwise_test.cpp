@@ -12,14 +12,14 @@ namespace ei::kernels {
 namespace {
 
 constexpr int64_t kRows = 5;
-constexpr float kUntouched = -77.0f;
+constexpr float kUnwritten = -77.0f;
 
 // Odd widths, so that every variant has a tail; rows lie apart.
 struct Rows {
   std::vector<float> data;
   Matrix matrix;
 
-  explicit Rows(int64_t cols) : data(static_cast<size_t>(kRows * (cols + 3)), kUntouched) {
+  explicit Rows(int64_t cols) : data(static_cast<size_t>(kRows * (cols + 3)), kUnwritten) {
     matrix = {data.data(), kRows, cols, cols + 3};
   }
   Rows(int64_t cols, uint32_t seed, float spread) : Rows(cols) {
@@ -54,9 +54,9 @@ TEST(Rowwise, ActivationsFollowTheirFormulasAtEverySize) {
         Rows gelu(cols);
         variant->silu_multiply(gate.matrix, up.matrix, silu.matrix, {1, kRows});
         variant->gelu_multiply(gate.matrix, up.matrix, gelu.matrix, {1, kRows});
-        EXPECT_EQ(silu.at(0, 0), kUntouched) << "a row that was not asked for";
+        EXPECT_EQ(silu.at(0, 0), kUnwritten) << "a row that was not asked for";
         for (int64_t row = 1; row < kRows; ++row) {
-          EXPECT_EQ(silu.at(row, cols), kUntouched) << "wrote behind the row";
+          EXPECT_EQ(silu.at(row, cols), kUnwritten) << "wrote behind the row";
           for (int64_t col = 0; col < cols; ++col) {
             const double x = static_cast<double>(gate.at(row, col));
             const double u = static_cast<double>(up.at(row, col));

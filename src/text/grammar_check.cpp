@@ -9,7 +9,7 @@ namespace ei::text {
 namespace {
 
 constexpr size_t kMaxGrammarBytes = size_t{1} << 20;
-constexpr int kMaxDepth = 128;
+constexpr int kMaxGrammarDepth = 128;
 constexpr size_t kMaxRules = 20000;
 constexpr uint64_t kMaxRepeat = 2000;  // libllama's own limit
 constexpr uint64_t kNoLimit = UINT64_MAX;
@@ -131,7 +131,7 @@ class Reader {
   }
 
   GrammarItem read_group(int depth) {
-    if (depth + 1 > kMaxDepth) {
+    if (depth + 1 > kMaxGrammarDepth) {
       fail("groups are nested deeper than 128");
       return {};
     }

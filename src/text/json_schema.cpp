@@ -13,7 +13,7 @@ namespace ei::text {
 namespace {
 
 constexpr size_t kMaxSchemaBytes = size_t{256} << 10;
-constexpr int kMaxDepth = 64;
+constexpr int kMaxSchemaDepth = 64;
 constexpr size_t kMaxMembers = 256;
 // Names and references become rule names through a regular expression that recurses once per character.
 constexpr size_t kMaxNameBytes = 128;
@@ -99,8 +99,8 @@ Result<std::string> json_schema_to_gbnf(std::string_view schema) {
   if (schema.size() > kMaxSchemaBytes) {
     return make_error(ErrorKind::kUsage, "JSON schema: too long: %zu > %zu bytes", schema.size(), kMaxSchemaBytes);
   }
-  if (const int depth = nesting(schema); depth > kMaxDepth) {
-    return make_error(ErrorKind::kUsage, "JSON schema: nested too deep: %d > %d levels", depth, kMaxDepth);
+  if (const int depth = nesting(schema); depth > kMaxSchemaDepth) {
+    return make_error(ErrorKind::kUsage, "JSON schema: nested too deep: %d > %d levels", depth, kMaxSchemaDepth);
   }
   if (!valid_utf8(schema)) return make_error(ErrorKind::kUsage, "JSON schema: not valid UTF-8");
   try {

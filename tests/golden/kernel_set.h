@@ -26,7 +26,7 @@ struct KernelSet {
   void select_blocks(const kernels::SelectBlocksParams& params) const;
   void window_scores(const kernels::WindowScoreParams& params) const;
 };
-void PrintTo(const KernelSet& set, std::ostream* out);
+void PrintTo(const KernelSet& set, std::ostream* out);  // NOLINT(readability-identifier-naming): GoogleTest's name
 
 std::vector<KernelSet> kernel_sets();
 

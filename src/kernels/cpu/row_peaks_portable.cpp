@@ -42,12 +42,12 @@ struct PortablePeaks {
   }
 };
 
-bool always() { return true; }
+bool portable_usable() { return true; }
 
 }  // namespace
 
 const PeakVariant& portable_peaks() {
-  static constexpr PeakVariant kVariant = make_peak_variant<PortablePeaks>("portable", "scalar", always);
+  static constexpr PeakVariant kVariant = make_peak_variant<PortablePeaks>("portable", "scalar", portable_usable);
   return kVariant;
 }
 

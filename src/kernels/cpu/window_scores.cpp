@@ -8,10 +8,11 @@
 namespace ei::kernels {
 namespace {
 
-bool always() { return true; }
+bool scalar_usable() { return true; }
 
 // One lane at a time takes heads of any size.
-constexpr WindowVariant kScalar = make_window_variant<VecEmulated<8>, FloatProduct<VecEmulated<1>>>("scalar", always);
+constexpr WindowVariant kScalar =
+    make_window_variant<VecEmulated<8>, FloatProduct<VecEmulated<1>>>("scalar", scalar_usable);
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <thread>
 
 #include "kernels/random_kv.h"
@@ -94,8 +95,8 @@ TEST(WindowScoresTies, EqualKeysScoreEquallyWhereverTheyLie) {
              static_cast<size_t>(slot % attention.kv.page_slots) * row;
     };
     for (int64_t slot = kPeriod; slot < kRepeated; ++slot) std::memcpy(key(slot), key(slot % kPeriod), row);
-    std::vector<int32_t> positions;
-    for (int32_t i = 0; i < 20; ++i) positions.push_back(attention.first_position + i);
+    std::vector<int32_t> positions(20);
+    std::iota(positions.begin(), positions.end(), attention.first_position);
     Floats scores(2 * 600, -1);
     const WindowScoreParams params{.q = attention.q,
                                    .q_stride = attention.q_stride,
