@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 """The style checks themselves: each must fail on a tree that breaks its rule, and pass on one that keeps it."""
 
+import json
 import pathlib
+import shutil
 import tempfile
 import unittest
 
 import includes
 import text
+import tidy
+import tree
 
 ROOMS = """
 ei_room(base LIBS Threads::Threads)   # comment with ei_room(nothing)
@@ -109,6 +113,65 @@ class Text(Checkout):
         self.assertIn("no test iterates plans()", self.problems(text)[0])
         self.write("src/plan/plans_test.cpp", "for (const Plan& plan : plans()) {}\n")
         self.assertEqual(self.problems(text), [])
+
+
+@unittest.skipUnless(shutil.which(tidy.TOOL), "clang-tidy is not installed")
+class Tidy(Checkout):
+    def setUp(self):
+        super().setUp()
+        shutil.copy(tree.ROOT / ".clang-tidy", self.root)
+        self.sources = []
+
+    def add(self, name, content, flags="-O1"):
+        self.write(name, content)
+        compile_it = f"c++ {flags} -o {name}.o -c {self.root / name}"
+        self.sources.append({"directory": str(self.root / "build"), "file": str(self.root / name), "command": compile_it})
+
+    def problems(self, everything=False):
+        self.write("build/compile_commands.json", json.dumps(self.sources))
+        return tidy.check(self.root, self.root / "build", everything)[1]
+
+    def test_accepts_good_names_and_remembers_it(self):
+        self.add("src/base/a.cpp", "int good_name() { return 0; }\n")
+        self.add("src/base/b.cpp", "int other_name() { return 0; }\n")
+        self.assertEqual(self.problems(), [])
+        self.assertEqual(len(list((self.root / "build/tidy").iterdir())), 1)
+        self.assertEqual(self.problems(), [])
+
+    def test_finds_problems_of_every_source_of_a_batch_and_of_their_headers(self):
+        self.write("src/base/c.h", "inline int BadHeader() { return 0; }\n")
+        self.add("src/base/a.cpp", '#include "c.h"\nint BadFirst() { return BadHeader(); }\n')
+        self.add("src/base/b.cpp", "int BadSecond() { return 0; }\n")
+        found = self.problems()
+        self.assertEqual(len(found), 3, found)
+        self.assertTrue(found[0].startswith("src/base/a.cpp:2:5: error: invalid case style for function 'BadFirst'"), found)
+        self.assertIn("src/base/b.cpp:1:5:", found[1])
+        self.assertIn("src/base/c.h:1:12:", found[2])
+
+    def test_checks_sources_alone_that_use_one_name_for_two_things(self):
+        self.add("src/base/a.cpp", "static int helper() { return 0; }\nint BadFirst() { return helper(); }\n")
+        self.add("src/base/b.cpp", "static int helper() { return 1; }\nint BadSecond() { return helper(); }\n")
+        found = self.problems()
+        self.assertEqual(len(found), 2, found)
+        self.assertIn("BadFirst", found[0])
+
+    def test_keeps_what_is_compiled_differently_apart(self):
+        self.add("src/base/a.cpp", "int one() { return kValue; }\n", "-DkValue=1")
+        self.add("src/base/b.cpp", "constexpr int kValue = 2;\n")
+        self.assertEqual(self.problems(), [])
+
+    def test_names_a_source_that_does_not_compile(self):
+        self.add("src/base/a.cpp", "int one() { return }\n")
+        self.add("src/base/b.cpp", "int two() { return 2; }\n")
+        found = self.problems()
+        self.assertEqual(len(found), 1, found)
+        self.assertTrue(found[0].startswith("src/base/a.cpp:1:20: error: expected expression"), found)
+
+    def test_leaves_tests_to_the_full_run(self):
+        self.add("src/base/a_test.cpp", "int BadTest() { return 0; }\n")
+        self.add("tests/base/b.cpp", "int BadHelper() { return 0; }\n")
+        self.assertEqual(self.problems(), [])
+        self.assertEqual(len(self.problems(everything=True)), 2)
 
 
 if __name__ == "__main__":

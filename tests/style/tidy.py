@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """clang-tidy over our sources with the checks of .clang-tidy. Usage: tests/style/tidy.py --build DIR [--all]
 
-The default run (ctest) covers src/ without its tests, which is what ships and stays under two or three minutes on two
-cores; --all (make lint) adds tests, benchmarks and tools. A file that passed is not read again until it, a header, the
-checks or its compile command change.
+The default run (ctest) covers src/ without its tests, which is what ships; --all (make lint) adds tests, benchmarks and
+tools. clang-tidy spends its time on other people's headers, so files that are compiled alike are checked together, as one
+source that includes them; where that does not compile, because two of them use one name for two things, each is checked
+alone. What passed is not read again until it, a header, the checks or the compile command change.
 """
 
 import argparse
@@ -12,6 +13,8 @@ import hashlib
 import json
 import os
 import pathlib
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -19,19 +22,34 @@ import sys
 import tree
 
 TOOL = "clang-tidy-14"
+BATCH = 12
 
 
-def read_commands(build, everything):
-    """{source: compile command} of our own files in compile_commands.json."""
+def read_commands(root, build, everything):
+    """{source: compiler's arguments} of our own files in compile_commands.json."""
     commands = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         path = pathlib.Path(entry["directory"], entry["file"]).resolve()
-        if not path.is_relative_to(tree.ROOT) or path.is_relative_to(build):
+        if not path.is_relative_to(root) or path.is_relative_to(build):
             continue
-        ships = path.is_relative_to(tree.ROOT / "src") and not path.name.endswith("_test.cpp")
+        ships = path.is_relative_to(root / "src") and not path.name.endswith("_test.cpp")
         if path.exists() and (everything or ships):
-            commands[path] = entry["command"]
+            words = shlex.split(entry["command"])[1:]
+            at = words.index("-o")
+            commands[path] = tuple(words[:at])  # then the object, -c and the source
     return commands
+
+
+def make_batches(commands):
+    """[(sources, arguments)]: sources that are compiled alike, BATCH at a time."""
+    alike = {}
+    for path, arguments in sorted(commands.items()):
+        alike.setdefault(arguments, []).append(path)
+    return [
+        (paths[first : first + BATCH], arguments)
+        for arguments, paths in alike.items()
+        for first in range(0, len(paths), BATCH)
+    ]
 
 
 def hash_of(*parts):
@@ -42,13 +60,51 @@ def hash_of(*parts):
     return digest.hexdigest()
 
 
-def check_file(tool, build, path):
-    done = subprocess.run([tool, "-p", build, "--quiet", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def check_source(tidy, build, source, arguments):
+    """What clang-tidy says of one source, line by line, and whether it compiled."""
+    command = [*tidy, source, "--", *arguments]
+    done = subprocess.run(command, cwd=build, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     text = done.stdout + (done.stderr if done.returncode != 0 else "")
-    lines = [line for line in text.replace(f"{tree.ROOT}/", "").splitlines() if ": error:" in line or ": warning:" in line]
+    lines = [line for line in text.splitlines() if ": error:" in line or ": warning:" in line]
     if done.returncode != 0 and not lines:
-        lines = [f"{path.relative_to(tree.ROOT)}: {text.strip()}"]
-    return lines
+        lines = [f"{source}: {text.strip()}"]
+    return lines, "[clang-diagnostic-error" not in text
+
+
+def check_batch(tidy, build, paths, arguments, scratch):
+    if len(paths) > 1:
+        scratch.write_text("".join(f'#include "{path}"\n' for path in paths))
+        lines, compiled = check_source(tidy, build, scratch, arguments)
+        scratch.unlink()
+        if compiled:
+            return lines
+    return [line for path in paths for line in check_source(tidy, build, path, arguments)[0]]
+
+
+def check(root, build, everything=False, jobs=os.cpu_count()):
+    """How many sources there are, and the problems in them."""
+    config = root / ".clang-tidy"
+    ours = f"^{re.escape(str(root))}/(src|tests|bench|tools)/[^.]"  # sources of a batch are headers to clang-tidy
+    tidy = [TOOL, "--quiet", f"--config-file={config}", f"--header-filter={ours}"]
+    headers = [path.read_bytes() for path in tree.list_sources(root) if path.suffix == ".h"]
+    common = hash_of(*headers, config.read_bytes())
+    passed = build / "tidy"
+    passed.mkdir(exist_ok=True)
+
+    def run(batch):
+        paths, arguments = batch
+        key = hash_of(common, *arguments, *(part for path in paths for part in (str(path), path.read_bytes())))
+        if (passed / key).exists():
+            return []
+        problems = check_batch(tidy, build, paths, arguments, passed / f"{key}.cpp")
+        if not problems:
+            (passed / key).touch()
+        return [line.replace(f"{root}/", "") for line in problems]
+
+    commands = read_commands(root, build, everything)
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        problems = {line for lines in pool.map(run, make_batches(commands)) for line in lines}
+    return len(commands), sorted(problems)
 
 
 def main():
@@ -57,30 +113,10 @@ def main():
     parser.add_argument("--all", action="store_true", help="also tests, benchmarks and tools")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     args = parser.parse_args()
-    tool = shutil.which(TOOL)
-    if not tool:
+    if not shutil.which(TOOL):
         print(f"tidy: {TOOL} is not installed")
         sys.exit(tree.SKIPPED)
-    build = args.build.resolve()
-    headers = b"".join(path.read_bytes() for path in tree.list_sources() if path.suffix == ".h")
-    common = hash_of(headers, (tree.ROOT / ".clang-tidy").read_bytes())
-    passed_dir = build / "tidy"
-    passed_dir.mkdir(exist_ok=True)
-
-    def run(item):
-        path, command = item
-        stamp = passed_dir / hash_of(common, path.read_bytes(), str(path), command)
-        if stamp.exists():
-            return []
-        problems = check_file(tool, build, path)
-        if not problems:
-            stamp.touch()
-        return problems
-
-    commands = read_commands(build, args.all)
-    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        problems = [line for lines in pool.map(run, sorted(commands.items())) for line in lines]
-    tree.report("tidy", len(commands), sorted(set(problems)))
+    tree.report("tidy", *check(tree.ROOT, args.build.resolve(), args.all, args.jobs))
 
 
 if __name__ == "__main__":
