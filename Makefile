@@ -43,7 +43,9 @@ build: deps ## what is missing is installed and fetched, then a Release build (E
 	@$(call configure,$(preset))
 	@cmake --build build/$(preset) -j $(JOBS)
 
-demo: build ## a fact hidden in a 32k-token chronicle, found with full and with sparse attention (ARGS="--seed 7")
+demo: deps ## a fact hidden in a 32k-token chronicle, found with full and with sparse attention (ARGS="--seed 7")
+	@$(call configure,$(preset))
+	@cmake --build build/$(preset) -j $(JOBS) --target entropyinfer
 	@$(bin)/entropyinfer demo $(ARGS)
 
 test: check asan ## every default test, then the unit and fuzz-corpus tests under ASan and UBSan
