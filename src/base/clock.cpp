@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <limits>
 #include <string>
 
 namespace ei {
@@ -63,6 +64,12 @@ int64_t current_rss_bytes() {
   return fields == 2 ? resident * sysconf(_SC_PAGESIZE) : 0;
 }
 
+int64_t address_space_bytes() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return -1;
+  return static_cast<int64_t>(std::min<rlim_t>(limit.rlim_cur, std::numeric_limits<int64_t>::max()));
+}
+
 int64_t available_memory_bytes() {
   int64_t available = -1;
   if (std::FILE* file = std::fopen("/proc/meminfo", "re")) {
@@ -79,6 +86,10 @@ int64_t available_memory_bytes() {
     // Cached file pages (a mapped model, say) count as used but are given up on demand.
     const int64_t cached = read_field("/sys/fs/cgroup/memory.stat", "inactive_file ");
     const int64_t left = std::max<int64_t>(limit - used + cached, 0);
+    available = available < 0 ? left : std::min(available, left);
+  }
+  if (const int64_t space = address_space_bytes(); space >= 0) {
+    const int64_t left = std::max<int64_t>(space - read_number("/proc/self/statm") * sysconf(_SC_PAGESIZE), 0);
     available = available < 0 ? left : std::min(available, left);
   }
   return available;

@@ -10,6 +10,7 @@ double process_cpu_s();            // seconds that the threads of this process h
 double thread_cpu_s();             // seconds that this thread has run: for limits that hold on a busy machine too
 int64_t peak_rss_bytes();          // highest resident memory of this process so far
 int64_t current_rss_bytes();       // resident memory now
-int64_t available_memory_bytes();  // what the system (or this process's control group) can still give
+int64_t address_space_bytes();     // what ulimit -v allows this process; -1: anything
+int64_t available_memory_bytes();  // what the system, this process's control group and its limit can still give
 
 }  // namespace ei

@@ -46,4 +46,16 @@ int exit_code(ErrorKind kind) {
   return 1;
 }
 
+std::string one_line(std::string_view text) {
+  std::string line(text);
+  for (size_t i = 0; i < line.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(line[i]);
+    if (byte < ' ' || byte == 0x7f) line[i] = '?';
+    // U+0080 to U+009F: some terminals take them for the beginning of a sequence.
+    const bool wide = byte == 0xc2 && i + 1 < line.size() && (static_cast<unsigned char>(line[i + 1]) & 0xe0) == 0x80;
+    if (wide) line.replace(i, 2, "?");
+  }
+  return line;
+}
+
 }  // namespace ei

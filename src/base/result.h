@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -57,6 +58,10 @@ class [[nodiscard]] Result<void> {
 };
 
 using Status = Result<void>;
+
+// Without line breaks, escape sequences and other control characters, which become question marks: what a file or a
+// user wrote, safe for one line of a terminal. UTF-8 stays.
+std::string one_line(std::string_view text);
 
 // Printf-style, checked by the compiler.
 [[gnu::format(printf, 1, 2)]] std::string str_format(const char* format, ...);

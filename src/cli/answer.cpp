@@ -23,6 +23,12 @@ bool has_template(const Settings& settings, const text::Tokenizer& tokenizer) {
 
 Result<text::ChatTemplate> choose_template(const Settings& settings, const text::Tokenizer& tokenizer) {
   std::string source = settings.chat_template == "chatml" ? kChatml : settings.chat_template;
+  if (!source.empty() && source.find("{{") == std::string::npos && source.find("{%") == std::string::npos) {
+    return make_error(ErrorKind::kUsage,
+                      "--chat-template: '%s' is neither chatml nor a template that shows messages with {{ }}; the "
+                      "model's own is taken without it",
+                      source.c_str());
+  }
   if (!settings.chat_template_file.empty()) {
     EI_ASSIGN_OR_RETURN(source, read_text_file(settings.chat_template_file, "chat template"));
   }
@@ -75,6 +81,7 @@ Result<Answer> answer(const CommandContext& context, Session& session, const Ans
   EI_RETURN_IF_ERROR(check_prompt_fits(session, prompt_tokens));
   EI_RETURN_IF_ERROR(check_cache_fits(
       session, context.settings, session.most_slots(prompt_tokens, std::max<int64_t>(request.options.max_tokens, 0))));
+  warn_beyond_training(session.engine(), prompt_tokens, context.console);
   const SessionStats before = session.stats();
   Progress progress(context.console, "reading the prompt");
   GenerateCallbacks callbacks;

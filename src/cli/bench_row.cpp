@@ -178,8 +178,8 @@ std::string BenchOutput::row(const BenchRow& row) {
 }
 
 std::string BenchOutput::end() const {
+  if (form_ == "json") return first_ ? "[]\n" : "\n]\n";
   if (first_) return "";
-  if (form_ == "json") return "\n]\n";
   if (form_ == "md") return "\nbuild: " + build_commit() + ", machine: " + cpu_name() + "\n";
   return "";
 }

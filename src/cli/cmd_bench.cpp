@@ -67,6 +67,7 @@ class Bench {
     settings.ctx_size = std::max<int64_t>(test_.depth + tokens, 1);
     EI_ASSIGN_OR_RETURN(session_, new_session(engine_, settings, context_.interrupts.stop_now()));
     EI_RETURN_IF_ERROR(check_cache_fits(*session_, settings, session_->most_slots(test_.depth, tokens)));
+    warn_beyond_training(engine_, test_.depth + tokens, context_.console);
     EI_RETURN_IF_ERROR(fill());
     for (int64_t i = 0; i < waits; ++i)
       EI_RETURN_IF_ERROR(session_->decode(tokens_[static_cast<size_t>(i) % tokens_.size()]));
@@ -105,7 +106,12 @@ class Bench {
   }
 
   Status once(int64_t count) {
-    if (test_.n_prompt > 0) return session_->prefill(part(test_.depth, count));
+    if (test_.n_prompt > 0) {
+      Progress progress(context_.console, test_.name());
+      return session_->prefill(part(test_.depth, count), [&](const PrefillProgress& state) {
+        progress.update(state.done, state.total, state.elapsed_s);
+      });
+    }
     for (const int32_t token : part(test_.depth, count)) EI_RETURN_IF_ERROR(session_->decode(token));
     return {};
   }
@@ -195,9 +201,9 @@ Result<int> run_cases(const CommandContext& context, std::vector<BenchCase>& cas
       loaded_threads = test.threads;
       if (settings.peak) peak = measure(test.threads);
     }
-    context.console.detail("running " + test.name());
     // To the last row: an interrupt between two of them must not cut the output off.
     context.interrupts.enter(Interrupts::Phase::kPrompt);
+    context.console.detail("running " + test.name());
     Result<BenchRow> row = Bench(context, *engine, test).run();
     if (!row.ok()) {
       context.console.print(output.end());  // rows that are finished stay readable

@@ -125,7 +125,13 @@ Result<int> talk(const CommandContext& context, Conversation& conversation) {
     }
     if (message->empty()) continue;
     const Result<RunReport> report = conversation.say(*message);
-    if (!report.ok() && !(terminal && report.error().kind == ErrorKind::kInterrupted)) return report.error();
+    if (!report.ok()) {
+      // At a terminal a message that cannot be answered costs itself, not the conversation.
+      const ErrorKind kind = report.error().kind;
+      const bool stays = terminal && !settings.single_turn && kind == ErrorKind::kUsage;
+      if (stays) context.console.fail(report.error().message);
+      if (!stays && !(terminal && kind == ErrorKind::kInterrupted)) return report.error();
+    }
     if (report.ok()) context.console.print_line(settings.json ? report_json(*report) : "");
     if (context.console.stdout_closed()) return exit_code(ErrorKind::kRuntime);
     if (report.ok()) print_timings(context.console, *report);

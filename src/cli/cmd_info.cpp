@@ -145,7 +145,7 @@ std::string to_text(const Facts& facts) {
   const auto size = [](int64_t bytes) { return format_bytes(static_cast<double>(bytes)); };
   std::string text;
   const auto row = [&](const char* label, const std::string& value) {
-    text += str_format("%-10s %s\n", label, value.c_str());
+    text += str_format("%-10s %s\n", label, one_line(value).c_str());
   };
   row("model", facts.file.path());
   row("name", config.name.empty() ? "(none)" : config.name);

@@ -193,7 +193,9 @@ Result<int> command_perplexity(const CommandContext& given) {
       return Error{ErrorKind::kUsage, "--vs cannot change --ctx-size: the same tokens are compared"};
     }
   }
+  if (settings.chunks == 0) return Error{ErrorKind::kUsage, "--chunks 0 leaves nothing to score; -1 scores all"};
   EI_ASSIGN_OR_RETURN(const std::string text, read_text_file(settings.file, "text file"));
+  if (text.empty()) return Error{ErrorKind::kUsage, "the text is empty"};
   EI_ASSIGN_OR_RETURN(const Sides sides, load_sides(settings, other, context.console));
   const Engine& engine = *sides.engine;
   if (settings.ppl_ctx_size == 0) settings.ppl_ctx_size = engine.config().context;

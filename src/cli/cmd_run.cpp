@@ -1,6 +1,7 @@
 // run: one prompt, one answer. The prompt becomes a user message when the model has a chat template; --raw completes it
 // as it is.
 
+#include "base/clock.h"
 #include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/input.h"
@@ -75,14 +76,17 @@ Result<int> command_run(const CommandContext& context) {
 
   AnswerRequest request{
       .prompt = tokens, .stream = !settings.json, .options = generate_options(settings, context.interrupts)};
+  const double start = now_s();
   if (!settings.logits_out.empty()) {
     EI_RETURN_IF_ERROR(check_prompt_fits(*session, static_cast<int64_t>(tokens.size())));
     EI_RETURN_IF_ERROR(write_logits(context, *session, tokens));
     request.cached = static_cast<int64_t>(tokens.size()) - 1;
   }
+  const double read_s = settings.logits_out.empty() ? 0 : now_s() - start;
   EI_ASSIGN_OR_RETURN(Answer made, answer(context, *session, request));
   // The prompt was read for its logits just now, not found in a cache.
   made.report.cached_tokens = 0;
+  made.report.ttft_s += read_s;
   made.report.stats = session->stats();
   context.console.print_line(settings.json ? report_json(made.report) : "");
   if (context.console.stdout_closed()) return exit_code(ErrorKind::kRuntime);

@@ -82,8 +82,8 @@ void Console::detail(const std::string& line) const {
   if (verbose_) write_stderr(line + "\n");
 }
 
-void Console::warn(const std::string& line) const { note("warning: " + line); }
-void Console::fail(const std::string& message) const { note("entropyinfer: " + message); }
+void Console::warn(const std::string& line) const { note("warning: " + one_line(line)); }
+void Console::fail(const std::string& message) const { note("entropyinfer: " + one_line(message)); }
 void Console::status(std::string_view text) const { write_stderr(text); }
 
 void Console::lead(const std::string& text) const {

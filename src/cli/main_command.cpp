@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/parse.h"
@@ -43,12 +44,19 @@ Result<int> dispatch(Command command, const CommandContext& context) {
   return Error{ErrorKind::kUsage, "unknown command"};
 }
 
+// What it takes to say this fits into what was given back by then.
+std::string out_of_memory() {
+  const int64_t space = address_space_bytes();
+  if (space < 0) return "out of memory";
+  return "out of memory: ulimit -v allows " + format_bytes(static_cast<double>(space));
+}
+
 // Where memory ran out so that nobody below could say it.
 Result<int> dispatch_guarded(Command command, const CommandContext& context) {
   try {
     return dispatch(command, context);
   } catch (const std::bad_alloc&) {
-    return Error{ErrorKind::kMemory, "out of memory"};
+    return Error{ErrorKind::kMemory, out_of_memory()};
   }
 }
 
@@ -72,7 +80,11 @@ int run_main(int count, char** arguments) {
   }
   if (words[0] == "-h" || words[0] == "--help") return print_text(main_help());
   if (words[0] == "--version") return print_text(version_text() + "\n");
-  if (words[0] == "--list-devices") return print_text(device_list());
+  if (words[0] == "--list-devices") {
+    const bool json = words.size() == 2 && words[1] == "--json";
+    if (words.size() > 1 && !json) return refuse({ErrorKind::kUsage, "--list-devices takes nothing but --json"}, "");
+    return print_text(device_list(json));
+  }
   const CommandEntry* entry = find_command(words[0]);
   const std::span<const std::string> rest(words.begin() + 1, words.end());
   if (entry == nullptr) {
@@ -83,7 +95,7 @@ int run_main(int count, char** arguments) {
   if (!settings.ok()) return refuse(settings.error(), find_log_file(entry->command, rest, environment));
   if (settings->help) return print_text(command_help(*entry));
   if (settings->version) return print_text(version_text() + "\n");
-  if (settings->list_devices) return print_text(device_list());
+  if (settings->list_devices) return print_text(device_list(settings->json));
   return run_command(*entry, *settings, interrupts);
 }
 
@@ -93,7 +105,7 @@ int main_with_arguments(int count, char** arguments) {
   try {
     return run_main(count, arguments);
   } catch (const std::bad_alloc&) {
-    std::fprintf(stderr, "entropyinfer: out of memory\n");
+    std::fprintf(stderr, "entropyinfer: %s\n", out_of_memory().c_str());
     return exit_code(ErrorKind::kMemory);
   }
 }

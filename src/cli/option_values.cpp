@@ -170,6 +170,16 @@ Binding text(std::string Settings::*field) {
           .show = [=](const Settings& settings) { return settings.*field; }};
 }
 
+Binding filled(std::string Settings::*field) {
+  Binding binding = text(field);
+  binding.set = [=](Settings& settings, const std::string& value) -> Status {
+    if (value.empty()) return make_error(ErrorKind::kUsage, "must not be empty");
+    settings.*field = value;
+    return {};
+  };
+  return binding;
+}
+
 Binding text(std::optional<std::string> Settings::*field) {
   return {.set = [=](Settings& settings, const std::string& value) -> Status {
             settings.*field = value;

@@ -36,6 +36,7 @@ Binding whole_or_zero(int64_t Settings::*field, int64_t low, int64_t high);
 Binding seed(int64_t Settings::*field, int64_t high);  // -1: a random one, drawn here
 Binding real(double Settings::*field, double low, double high);
 Binding text(std::string Settings::*field);
+Binding filled(std::string Settings::*field);               // a text that must not be empty
 Binding text(std::optional<std::string> Settings::*field);  // tells an empty text from none
 Binding toggle(bool Settings::*field);
 Binding choice(std::string Settings::*field, const std::vector<std::string>& choices);

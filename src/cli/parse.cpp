@@ -143,6 +143,11 @@ Status read_config(unsigned commands, const std::string& path, std::vector<Given
       continue;
     }
     const Option* option = find_key(line.key, commands);
+    if (option != nullptr && option->name() == "config") {
+      if (first.ok())
+        first = make_error(ErrorKind::kUsage, "%s: a config file cannot name another", line.origin.c_str());
+      continue;
+    }
     if (option != nullptr) add(all, {option, line.value, " (from " + line.origin + ")", Level::kConfig});
   }
   return first;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "base/clock.h"
@@ -61,7 +62,7 @@ std::optional<DType> value_type(const Settings& settings) { return dtype_from_na
 Result<std::unique_ptr<Engine>> load_engine(const Settings& settings, const Console& console) {
   EI_ASSIGN_OR_RETURN(const std::string path, model_path(settings));
   if (const std::string note = method_note(settings); !note.empty()) console.warn(note);
-  console.detail("loading " + path);
+  console.detail("loading " + one_line(path));
   EI_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::load(engine_options(settings, path)));
   const DType standard = engine->backend().default_kv_type();
   const std::string computes = backend_detail(engine->file(), engine->backend(), key_type(settings).value_or(standard),
@@ -70,6 +71,13 @@ Result<std::unique_ptr<Engine>> load_engine(const Settings& settings, const Cons
                             engine->config().arch.c_str(),
                             format_bytes(static_cast<double>(engine->weight_bytes())).c_str(), computes.c_str()));
   return engine;
+}
+
+void warn_beyond_training(const Engine& engine, int64_t tokens, const Console& console) {
+  const int64_t trained = engine.config().context;
+  if (tokens <= trained) return;
+  console.warn(str_format("a text of %lld tokens is longer than the %lld this model was trained for",
+                          static_cast<long long>(tokens), static_cast<long long>(trained)));
 }
 
 Result<std::unique_ptr<Session>> new_session(const Engine& engine, const Settings& settings,
@@ -105,11 +113,20 @@ Status check_cache_fits(const Session& session, const Settings& settings, int64_
 
 Status check_prompt_fits(const Session& session, int64_t prompt_tokens) {
   if (prompt_tokens <= session.context()) return {};
-  return make_error(ErrorKind::kUsage, "prompt is longer than the context: %lld > %lld tokens; raise --ctx-size",
-                    static_cast<long long>(prompt_tokens), static_cast<long long>(session.context()));
+  const int64_t trained = session.engine().config().context;
+  const std::string cure = prompt_tokens <= trained ? "raise --ctx-size"
+                                                    : str_format("this model was trained for %lld, shorten it",
+                                                                 static_cast<long long>(trained));
+  return make_error(ErrorKind::kUsage, "prompt is longer than the context: %lld > %lld tokens; %s",
+                    static_cast<long long>(prompt_tokens), static_cast<long long>(session.context()), cure.c_str());
 }
 
-std::string device_list() {
+std::string device_list(bool json) {
+  if (json) {
+    nlohmann::json list = nlohmann::json::array();
+    for (const BackendEntry& entry : backends()) list.push_back({{"name", entry.name}, {"summary", entry.summary}});
+    return list.dump() + "\n";
+  }
   std::string list;
   for (const BackendEntry& entry : backends()) {
     list += str_format("%-12s %s\n", std::string(entry.name).c_str(), std::string(entry.summary).c_str());

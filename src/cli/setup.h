@@ -23,6 +23,7 @@ std::optional<DType> key_type(const Settings& settings);
 std::optional<DType> value_type(const Settings& settings);
 
 Result<std::unique_ptr<Engine>> load_engine(const Settings& settings, const Console& console);
+void warn_beyond_training(const Engine& engine, int64_t tokens, const Console& console);
 Result<std::unique_ptr<Session>> new_session(const Engine& engine, const Settings& settings, const CancelToken& cancel);
 
 // kMemory when a cache of `tokens` tokens does not fit beside what is already loaded.
@@ -30,6 +31,6 @@ Status check_cache_fits(const Session& session, const Settings& settings, int64_
 // kUsage when the prompt leaves no room in the context.
 Status check_prompt_fits(const Session& session, int64_t prompt_tokens);
 
-std::string device_list();
+std::string device_list(bool json);
 
 }  // namespace ei::cli

@@ -38,6 +38,7 @@ Engine::~Engine() = default;
 
 Result<std::unique_ptr<Engine>> Engine::load(const EngineOptions& options) {
   const double start = now_s();
+  const int64_t available = available_memory_bytes();  // before the file is mapped, which a limit counts
   EI_ASSIGN_OR_RETURN(model::ModelFile opened, model::open_model(options.model_path));
   auto& [file, config] = opened;
   EI_ASSIGN_OR_RETURN(auto tokenizer, text::Tokenizer::load(options.model_path));
@@ -48,7 +49,6 @@ Result<std::unique_ptr<Engine>> Engine::load(const EngineOptions& options) {
                       create_backend(options.backend, with_packed_budget(options.backend_options, config, file)));
   const int64_t before = current_rss_bytes();
   const int64_t weights_need = memory_need(config, file, 0, DType::kF32, DType::kF32, 0).weights;
-  const int64_t available = available_memory_bytes();
   if (available >= 0 && weights_need > available) {
     return file.named(make_error(ErrorKind::kMemory,
                                  "the weights need %lld MiB, but only %lld MiB of memory is available; take a smaller "

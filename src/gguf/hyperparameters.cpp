@@ -108,6 +108,11 @@ Status check_hyperparameters(const File& file) {
   }
   EI_RETURN_IF_ERROR(check_whole(file));
   const std::string prefix = std::string(*architecture) + ".";
+  if (const Value* causal = file.find(prefix + "attention.causal");
+      causal != nullptr && !file.boolean(prefix + "attention.causal").value_or(false)) {
+    return make_error(ErrorKind::kModel, "%sattention.causal is not true: models that look ahead are not supported",
+                      prefix.c_str());
+  }
   int64_t layers = 0;
   for (const Range& range : kRanges) {
     EI_RETURN_IF_ERROR(check_range(file, prefix + range.key, range, layers));

@@ -39,12 +39,31 @@ Status FileWriter::open() {
   if (::stat(path_.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {  // never rename over a device or a folder
     return make_error(ErrorKind::kRuntime, "cannot save '%s': it exists and is not a regular file", path_.c_str());
   }
-  std::string name = path_ + ".XXXXXX";
-  file_ = ::mkostemp(name.data(), O_CLOEXEC);
-  if (file_ < 0) return failure("cannot create a temporary file beside it");
-  temporary_ = name;
+  // Without a name nothing can stay behind, not even when the process is killed. File systems that cannot do that get a
+  // name of ours.
+  if (::access("/proc/self/fd", X_OK) == 0)
+    file_ = ::open(folder_of(path_).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+  if (file_ < 0) {
+    EI_RETURN_IF_ERROR(take_name([&](const std::string& name) {
+      file_ = ::open(name.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+      return file_ >= 0;
+    }));
+  }
   buffer_.reserve(kBufferBytes);
   return {};
+}
+
+template <typename Take>
+Status FileWriter::take_name(Take take) {
+  for (int attempt = 0; attempt < 1000; ++attempt) {
+    const std::string name = path_ + "." + std::to_string(::getpid()) + "-" + std::to_string(attempt) + ".part";
+    if (take(name)) {
+      temporary_ = name;
+      return {};
+    }
+    if (errno != EEXIST) break;
+  }
+  return failure("cannot create a temporary file beside it");
 }
 
 Status FileWriter::put(const void* data, size_t bytes) {
@@ -74,6 +93,12 @@ Status FileWriter::flush() {
 Status FileWriter::commit() {
   EI_RETURN_IF_ERROR(flush());
   if (::fsync(file_) != 0) return failure("fsync failed");
+  if (temporary_.empty()) {
+    const std::string open_file = "/proc/self/fd/" + std::to_string(file_);
+    EI_RETURN_IF_ERROR(take_name([&](const std::string& name) {
+      return ::linkat(AT_FDCWD, open_file.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0;
+    }));
+  }
   if (::close(std::exchange(file_, -1)) != 0) return failure("close failed");
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) return failure("rename failed");
   temporary_.clear();

@@ -32,11 +32,13 @@ class FileWriter {
   Status commit();
 
  private:
+  template <typename Take>
+  Status take_name(Take take);  // the first free name beside path_ that take(name) can have becomes temporary_
   Status flush();
   Error failure(const char* what) const;
 
   std::string path_;
-  std::string temporary_;  // empty once there is nothing to clean up
+  std::string temporary_;  // empty while the file has no name, and once there is nothing to clean up
   int file_ = -1;
   std::vector<unsigned char> buffer_;
   Checksum checksum_;

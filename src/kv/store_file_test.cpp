@@ -6,6 +6,7 @@
 
 #include "kv/checksum.h"
 #include "kv/fake_backend.h"
+#include "kv/file_stream.h"
 #include "kv/naive_store.h"
 #include "kv/store.h"
 #include "kv/temp_folder.h"
@@ -160,6 +161,22 @@ TEST_F(StoreFile, LiesWithAValidChecksumAllocateNoMoreThanTheFileHolds) {
   EXPECT_NE(lie(positions_at, int32_t{-5}).find("out of order"), std::string::npos);
   EXPECT_NE(lie(positions_at + 8, int32_t{20}).find("out of order"), std::string::npos);
   EXPECT_LE(backend_.peak_bytes(), before + (1 << 20)) << "more than the smallest slab";
+}
+
+TEST_F(StoreFile, HasNoNameBeforeItIsWholeAndTheRightsOfANewFileThen) {
+  const mode_t before = ::umask(027);
+  {
+    FileWriter writer(folder_.file("whole"));
+    ASSERT_TRUE(writer.open().ok());
+    ASSERT_TRUE(writer.put(uint64_t{7}).ok());
+    EXPECT_EQ(folder_.num_files(), 1) << "a killed process would leave it behind";
+    ASSERT_TRUE(writer.commit().ok());
+  }
+  ::umask(before);
+  struct stat info {};
+  ASSERT_EQ(::stat(folder_.file("whole").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0640u);
+  EXPECT_EQ(folder_.num_files(), 2);
 }
 
 TEST_F(StoreFile, LeavesTheOldFileWhenSavingFails) {

@@ -50,6 +50,15 @@ TEST(Mistakes, OfUsageAreOneLineAndExitTwo) {
       {{"run", "-p", "x", "--grammar", "nonsense"}, 2, "grammar"},
       {{"run", "-p", "x", "-j", "{"}, 2, "entropyinfer: JSON schema: parse error at line 1"},
       {{"run", "-p", "x", "--chat-template", "{% if %}"}, 2, "template"},
+      {{"run", "-p", "x", "--chat-template", "llama3"}, 2, "'llama3' is neither chatml nor a template"},
+      {{"run", "-p", "x", "-m", ""}, 2, "--model: must not be empty"},
+      {{"run", "-p", "x", "--grammar", ""}, 2, "--grammar: must not be empty"},
+      {{"run", "-p", "x", "-j", ""}, 2, "--json-schema: must not be empty"},
+      {{"run", "-p", "x", "--log-file", ""}, 2, "--log-file: must not be empty"},
+      {{"run", "-p", "x", "--method", "a\nb\033[2J"}, 2, "'a?b?[2J' is none of full"},
+      {{"run", "-f", "no\nsuch\xc2\x9b"}, 2, "cannot open prompt file no?such?"},
+      {{"run", "--x\ny"}, 2, "run does not know --x?y"},
+      {{"--list-devices", "--yaml"}, 2, "--list-devices takes nothing but --json"},
       {{"run", "-p", "x", "--config", "no/such.conf"}, 2, "cannot open config file"},
       {{"run", "-p", "x", "--log-file", "no/such/folder/log"}, 2, "cannot open log file"},
       {{"bench", "-p", "5-1"}, 2, "ends before it begins"},
@@ -58,6 +67,8 @@ TEST(Mistakes, OfUsageAreOneLineAndExitTwo) {
       {{"bench", "-o", "xml"}, 2, "'xml' is none of md, csv, json, jsonl"},
       {{"perplexity"}, 2, "no text to score"},
       {{"perplexity", "-f", model(), "-c", "3"}, 2, "'3' is out of range: from 4"},
+      {{"perplexity", "-f", model(), "--chunks", "0"}, 2, "--chunks 0 leaves nothing to score"},
+      {{"perplexity", "-f", "/dev/null"}, 2, "the text is empty"},
       {{"perplexity", "-f", model(), "--vs", "b=7"}, 2, "--vs wants --kl-divergence"},
       {{"perplexity", "-f", model(), "--kl-divergence", "--vs", "block=8"}, 2, "--vs: --block has no meaning"},
       {{"tokenize", "-p", "x", "--ids", "--json"}, 2, "--ids and --json exclude each other"},
@@ -91,6 +102,13 @@ TEST(Mistakes, UnreadableFilesAreNamed) {
 TEST(Mistakes, AContextBeyondMemoryExitsFourAndSaysHowMuchItNeeds) {
   const Outcome outcome = run({"run", "-m", model(), "-p", "x", "-c", "2000000000", "-n", "1900000000"});
   expect_line(outcome, 4, "TiB more, but only");
+}
+
+TEST(Mistakes, AModelBeyondTheLimitOfAddressesExitsFourAndSaysSo) {
+  for (const int64_t bytes : {60'000'000, 100'000'000}) {
+    const Outcome outcome = run(Invocation{.arguments = {"run", "-p", "x", "-n", "2"}, .address_space = bytes});
+    expect_line(outcome, 4, "out of memory");
+  }
 }
 
 TEST(Mistakes, AnUnknownIsaExitsTwoAndNamesThoseThereAre) {

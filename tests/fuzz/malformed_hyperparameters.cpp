@@ -56,6 +56,8 @@ Files malformed_hyperparameters() {
   }
   files.push_back(with_changed("split-model", "split.count", ValueType::kU16, encode<uint16_t>(3)));
   files.push_back(with_changed("split-of-wrong-type", "split.count", ValueType::kU32, encode(1u)));
+  files.push_back(with_changed("looks-ahead", "llama.attention.causal", ValueType::kBool, encode<uint8_t>(0)));
+  files.push_back(with_changed("causal-of-wrong-type", "llama.attention.causal", ValueType::kU32, encode(1u)));
   return files;
 }
 
