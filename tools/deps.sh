@@ -19,7 +19,7 @@ say() { printf 'deps: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
 required=(build-essential ca-certificates cmake ninja-build git python3 python3-pip libcli11-dev nlohmann-json3-dev
-  libgtest-dev)
+  libgtest-dev libbenchmark-dev)
 # Without oneDNN there is no EI_DENSE=onednn; without clang 14 the style tests that need it are skipped. A release that
 # does not carry one of these still builds.
 optional=(libdnnl-dev clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14)
