@@ -19,10 +19,10 @@ say() { printf 'deps: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
 required=(build-essential ca-certificates cmake ninja-build git python3 python3-pip libcli11-dev nlohmann-json3-dev
-  libgtest-dev libbenchmark-dev)
-# Without oneDNN there is no EI_DENSE=onednn; without clang 14 the style tests that need it are skipped. A release that
+  libgtest-dev)
+# Without oneDNN there is no EI_DENSE=onednn, without Google Benchmark no parts_bench; without clang 14 the style tests that need it are skipped. A release that
 # does not carry one of these still builds.
-optional=(libdnnl-dev clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14)
+optional=(libdnnl-dev libbenchmark-dev clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14)
 
 is_installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'ok installed'; }
 

@@ -44,7 +44,7 @@ Result<int> dispatch(Command command, const CommandContext& context) {
   return Error{ErrorKind::kUsage, "unknown command"};
 }
 
-// What it takes to say this fits into what was given back by then.
+// With the limit that is the likely reason, where there is one.
 std::string out_of_memory() {
   const int64_t space = address_space_bytes();
   if (space < 0) return "out of memory";
@@ -105,7 +105,7 @@ int main_with_arguments(int count, char** arguments) {
   try {
     return run_main(count, arguments);
   } catch (const std::bad_alloc&) {
-    std::fprintf(stderr, "entropyinfer: %s\n", out_of_memory().c_str());
+    std::fprintf(stderr, "entropyinfer: out of memory\n");  // making a longer text could throw again
     return exit_code(ErrorKind::kMemory);
   }
 }
