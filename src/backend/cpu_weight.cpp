@@ -31,15 +31,14 @@ ggml_tensor* new_tensor(CpuWeight& weight, const HostTensor& like, int64_t rows)
 
 // Copies the stacked rows into ggml's repacked form, as rows `first_row`... of the weight. False when the memory is not
 // there.
-bool repack(CpuWeight& weight, std::span<const HostTensor> parts, int64_t first_row, ggml_backend_buffer_type_t type) {
+bool repack(const GgmlDevice& device, CpuWeight& weight, std::span<const HostTensor> parts, int64_t first_row,
+            ggml_backend_buffer_type_t type) {
   ggml_tensor* tensor = new_tensor(weight, parts.front(), rows_of(parts));
   const size_t bytes = ggml_backend_buft_get_alloc_size(type, tensor);
-  ggml_backend_buffer_t buffer = GgmlDevice::allocate(type, bytes);
-  if (buffer == nullptr) return false;
-  weight.buffers.push_back(buffer);
-  if (ggml_backend_tensor_alloc(buffer, tensor, ggml_backend_buffer_get_base(buffer)) != GGML_STATUS_SUCCESS) {
-    return false;
-  }
+  const GgmlDevice::Place place = device.place(type, bytes);
+  if (place.buffer == nullptr) return false;
+  weight.buffers.push_back(place.buffer);
+  if (ggml_backend_tensor_alloc(place.buffer.get(), tensor, place.data) != GGML_STATUS_SUCCESS) return false;
   if (parts.size() == 1) {
     if (!GgmlDevice::fill(tensor, parts.front().data)) return false;
   } else {
@@ -61,7 +60,6 @@ bool repack(CpuWeight& weight, std::span<const HostTensor> parts, int64_t first_
 }  // namespace
 
 CpuWeight::~CpuWeight() {
-  for (ggml_backend_buffer_t buffer : buffers) ggml_backend_buffer_free(buffer);
   if (context != nullptr) ggml_free(context);
 }
 
@@ -76,7 +74,7 @@ Result<std::unique_ptr<CpuWeight>> load_cpu_matrix(const GgmlDevice& device, std
     const std::span<const HostTensor> stack = stacking == Stacking::kStacked ? alike(parts) : parts.first(1);
     const auto type = static_cast<ggml_type>(stack.front().type);
     if (ggml_backend_buffer_type_t repacked = device.repacked_type(type, rows_of(stack), weight->cols)) {
-      if (!repack(*weight, stack, first_row, repacked)) {
+      if (!repack(device, *weight, stack, first_row, repacked)) {
         return make_error(ErrorKind::kMemory, "out of memory for the weights (at tensor '%s')",
                           std::string(stack.front().name).c_str());
       }

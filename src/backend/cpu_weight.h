@@ -46,7 +46,7 @@ struct CpuWeight : Weight {
   std::optional<FileRows> unpack;                 // otherwise: its rows on demand; empty without a provider
   int64_t held_bytes = 0;                         // memory beyond the model file's mapping
   ggml_context* context = nullptr;                // owns the tensors' headers
-  std::vector<ggml_backend_buffer_t> buffers;     // own the repacked copies
+  std::vector<std::shared_ptr<void>> buffers;     // own the repacked copies, some with other weights
 };
 
 // Parts of one type become one tensor with kStacked, and stay the tensors of the file, as libllama has them, without.

@@ -51,6 +51,26 @@ Status rehearse(int threads) {
   return status;
 }
 
+// The buffer type of AMX prints when it gets no memory, so as much is taken and given back first.
+ggml_backend_buffer_t allocate(ggml_backend_buffer_type_t type, size_t bytes) {
+  constexpr size_t kSlack = size_t{64} << 10;              // alignment and the buffer's own parts
+  void* volatile rehearsal = std::malloc(bytes + kSlack);  // or compilers would leave the pair out
+  if (rehearsal == nullptr) return nullptr;
+  std::free(rehearsal);
+  return ggml_backend_buft_alloc_buffer(type, bytes);
+}
+
+Slabs::Slab new_slab(ggml_backend_buffer_type_t type, size_t bytes) {
+  // What several tensors share begins on a huge page; what lies in front of it is never touched.
+  const size_t lead = bytes == Slabs::kSlabBytes ? kHugePage : 0;
+  const std::shared_ptr<ggml_backend_buffer> buffer(allocate(type, bytes + lead), ggml_backend_buffer_free);
+  if (buffer == nullptr) return {};
+  auto* data = static_cast<std::byte*>(ggml_backend_buffer_get_base(buffer.get()));
+  if (lead > 0) data += (kHugePage - reinterpret_cast<uintptr_t>(data) % kHugePage) % kHugePage;
+  prefer_huge_pages(data, bytes);
+  return {buffer, data};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<GgmlDevice>> GgmlDevice::create(int threads) {
@@ -97,6 +117,7 @@ Result<std::unique_ptr<GgmlDevice>> GgmlDevice::create(int threads) {
   if (extra_types != nullptr) {
     for (ggml_backend_buffer_type_t* type = extra_types(device); type != nullptr && *type != nullptr; ++type) {
       self->extra_types_.push_back(*type);
+      self->slabs_.try_emplace(*type, [type = *type](size_t bytes) { return new_slab(type, bytes); });
     }
   }
   return self;
@@ -185,13 +206,9 @@ ggml_backend_buffer_type_t GgmlDevice::repacked_type(ggml_type type, int64_t row
   return found;
 }
 
-// The buffer type of AMX prints when it gets no memory, so as much is taken and given back first.
-ggml_backend_buffer_t GgmlDevice::allocate(ggml_backend_buffer_type_t type, size_t bytes) {
-  constexpr size_t kSlack = size_t{64} << 10;              // alignment and the buffer's own parts
-  void* volatile rehearsal = std::malloc(bytes + kSlack);  // or compilers would leave the pair out
-  if (rehearsal == nullptr) return nullptr;
-  std::free(rehearsal);
-  return ggml_backend_buft_alloc_buffer(type, bytes);
+GgmlDevice::Place GgmlDevice::place(ggml_backend_buffer_type_t type, size_t bytes) const {
+  Slabs::Slab found = slabs_.at(type).place(bytes, ggml_backend_buft_get_alignment(type));
+  return {std::static_pointer_cast<ggml_backend_buffer>(std::move(found.owner)), found.data};
 }
 
 // AMX weights are rearranged by a thread for each core of the machine; when one cannot be started, the program ends.

@@ -7,11 +7,13 @@
 #include <ggml.h>
 
 #include <condition_variable>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "backend/slabs.h"
 #include "base/cancel.h"
 #include "base/crew_size.h"
 #include "base/result.h"
@@ -35,8 +37,12 @@ class GgmlDevice {
   Status compute(ggml_cgraph* graph, Watch& watch);
   // The buffer type that holds `type` weights [rows, cols] in a form with faster kernels, or null.
   ggml_backend_buffer_type_t repacked_type(ggml_type type, int64_t rows, int64_t cols) const;
-  // A buffer of `bytes`, or null without a word where the memory is not there.
-  static ggml_backend_buffer_t allocate(ggml_backend_buffer_type_t type, size_t bytes);
+  // Room for a tensor of `bytes` in a buffer of that type; null, without a word, where the memory is not there.
+  struct Place {
+    std::shared_ptr<ggml_backend_buffer> buffer;
+    void* data = nullptr;
+  };
+  Place place(ggml_backend_buffer_type_t type, size_t bytes) const;
   // Writes the whole of a tensor that lies in such a buffer. False when the threads for it cannot be started.
   static bool fill(ggml_tensor* tensor, const void* data);
 
@@ -59,7 +65,8 @@ class GgmlDevice {
   void (*free_pool_)(ggml_threadpool*) = nullptr;
   void (*set_abort_)(ggml_backend_t, ggml_abort_callback, void*) = nullptr;
   std::vector<ggml_backend_buffer_type_t> extra_types_;
-  std::mutex mutex_;  // guards busy_
+  mutable std::map<ggml_backend_buffer_type_t, Slabs> slabs_;  // of the extra types
+  std::mutex mutex_;                                           // guards busy_
   std::condition_variable turn_ended_;
   bool busy_ = false;
   // ggml's work buffer could not grow. It keeps a pointer to the one it deleted before, so its backend is neither used

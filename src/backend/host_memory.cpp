@@ -13,7 +13,6 @@
 namespace ei {
 
 namespace {
-constexpr size_t kHugePage = size_t{2} << 20;
 // Memory handed out earlier may not have been touched yet, and a system that has none left kills.
 constexpr int64_t kMarginBytes = int64_t{32} << 20;
 
@@ -49,6 +48,14 @@ Result<Buffer> allocate_host(size_t bytes) {
   }
   return Buffer(
       data, bytes, [](void* address, size_t size, void*) { munmap(address, size); }, nullptr);
+}
+
+void prefer_huge_pages(void* data, size_t bytes) {
+  auto* first = static_cast<std::byte*>(data);
+  const size_t skipped = (kHugePage - reinterpret_cast<uintptr_t>(first) % kHugePage) % kHugePage;
+  if (skipped >= bytes) return;
+  const size_t whole = (bytes - skipped) / kHugePage * kHugePage;
+  if (whole > 0) madvise(first + skipped, whole, MADV_HUGEPAGE);
 }
 
 void discard_host(void* data, size_t bytes) { madvise(data, bytes, MADV_DONTNEED); }

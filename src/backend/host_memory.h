@@ -10,5 +10,8 @@ namespace ei {
 
 Result<Buffer> allocate_host(size_t bytes);
 void discard_host(void* data, size_t bytes);
+constexpr size_t kHugePage = size_t{2} << 20;
+// Asks for huge pages where whole ones lie inside this memory, which nobody has touched yet.
+void prefer_huge_pages(void* data, size_t bytes);
 
 }  // namespace ei

@@ -105,6 +105,21 @@ TEST(Store, CompactsWithOneSparePage) {
   filled.expect_equal();
 }
 
+TEST(Store, LargeSlabsAreWholeHugePages) {
+  constexpr int64_t kHugePage = int64_t{2} << 20;
+  FakeBackend backend;
+  Filled filled(backend);
+  int large = 0;
+  while (large < 3) {
+    const int64_t before = backend.live_bytes();
+    filled.feed(64);
+    const int64_t slab = backend.live_bytes() - before;
+    if (slab <= kHugePage) continue;
+    EXPECT_EQ(slab % kHugePage, 0);
+    ++large;
+  }
+}
+
 TEST(Store, RefusesBadKeepListsAndChangesNothing) {
   FakeBackend backend;
   Filled filled(backend);
