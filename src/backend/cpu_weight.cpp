@@ -75,7 +75,8 @@ Result<std::unique_ptr<CpuWeight>> load_cpu_matrix(const GgmlDevice& device, std
     const auto type = static_cast<ggml_type>(stack.front().type);
     if (ggml_backend_buffer_type_t repacked = device.repacked_type(type, rows_of(stack), weight->cols)) {
       if (!repack(device, *weight, stack, first_row, repacked)) {
-        return make_error(ErrorKind::kMemory, "out of memory for the weights (at tensor '%s')",
+        return make_error(ErrorKind::kMemory, "out of memory for the weights (%zu KiB for tensor '%s')",
+                          row_bytes(stack.front()) * static_cast<size_t>(rows_of(stack)) >> 10,
                           std::string(stack.front().name).c_str());
       }
       first_row += rows_of(stack);

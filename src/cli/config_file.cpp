@@ -34,9 +34,14 @@ std::string json_text(const nlohmann::json& value) {
 }
 
 Result<std::vector<ConfigEntry>> parse_json_config(std::string_view text, const std::string& name) {
-  const nlohmann::json object = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (object.is_discarded() || !object.is_object()) {
-    return make_error(ErrorKind::kUsage, "config file %s is not valid JSON", name.c_str());
+  nlohmann::json object;
+  try {
+    object = nlohmann::json::parse(text);
+  } catch (const nlohmann::json::parse_error& error) {
+    // It counts the bytes it has read, the one it did not like among them.
+    const std::string_view read = text.substr(0, error.byte > 0 ? error.byte - 1 : 0);
+    return make_error(ErrorKind::kUsage, "config file %s is not valid JSON (line %lld)", name.c_str(),
+                      static_cast<long long>(1 + std::count(read.begin(), read.end(), '\n')));
   }
   std::vector<ConfigEntry> entries;
   for (const auto& [key, value] : object.items()) {

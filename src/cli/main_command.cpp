@@ -78,7 +78,11 @@ int run_main(int count, char** arguments) {
     return refuse({ErrorKind::kUsage, "no command given; see entropyinfer --help"},
                   find_log_file(~0u, words, environment));
   }
-  if (words[0] == "-h" || words[0] == "--help") return print_text(main_help());
+  if (words[0] == "-h" || words[0] == "--help") {
+    if (words.size() == 1) return print_text(main_help());
+    if (const CommandEntry* asked = find_command(words[1])) return print_text(command_help(*asked));
+    return refuse({ErrorKind::kUsage, "no help for '" + words[1] + "'; see entropyinfer --help"}, "");
+  }
   if (words[0] == "--version") return print_text(version_text() + "\n");
   if (words[0] == "--list-devices") {
     const bool json = words.size() == 2 && words[1] == "--json";

@@ -97,6 +97,8 @@ TEST(Parse, ConfigMistakesNameTheLine) {
   EXPECT_NE(error_of("run", {"--config", config_file("\ntemp = hot\n")}).find("--temp: 'hot' is not a number (from"),
             std::string::npos);
   EXPECT_NE(error_of("run", {"--config", config_file("{\"temp\": ")}).find("not valid JSON"), std::string::npos);
+  EXPECT_NE(error_of("run", {"--config", config_file("{\n\"temp\": 1,\n\"top-k\" 3}\n")}).find("JSON (line 3)"),
+            std::string::npos);
   EXPECT_NE(error_of("run", {"--config", config_file("config = other.conf\n")}).find(":1: a config file cannot name"),
             std::string::npos);
   EXPECT_NE(error_of("run", {"--config", "no/such/file"}).find("cannot open config file"), std::string::npos);

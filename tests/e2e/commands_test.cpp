@@ -155,6 +155,7 @@ TEST(Settings, ColourCanBeForced) {
 
 TEST(Help, IsThereForEveryCommand) {
   EXPECT_EQ(run({"-h"}).code, 0);
+  EXPECT_EQ(run({"-h", "nothing"}).code, 2);
   EXPECT_TRUE(run({"--version"}).out.starts_with("entropyinfer "));
   EXPECT_NE(run({"--list-devices"}).out.find("cpu"), std::string::npos);
   for (const char* command : {"run", "chat", "info", "tokenize", "bench", "perplexity", "eval", "inspect", "demo"}) {
@@ -163,6 +164,7 @@ TEST(Help, IsThereForEveryCommand) {
       EXPECT_EQ(outcome.code, 0);
       EXPECT_NE(outcome.out.find(std::string("usage: entropyinfer ") + command), std::string::npos);
       EXPECT_EQ(outcome.err, "");
+      EXPECT_EQ(run({flag, command}).out, outcome.out);
     }
     EXPECT_EQ(run({command, "--version"}).out, run({"--version"}).out) << command;
   }
