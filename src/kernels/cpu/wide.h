@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #if defined(__aarch64__)
 #include <arm_neon.h>
@@ -16,6 +17,21 @@ namespace {
 
 // Sixteen bytes: what every CPU of both architectures has in one register.
 typedef float Lanes __attribute__((vector_size(16), aligned(4)));
+
+// Elements of two vectors by their numbers, those of `b` behind those of `a`.
+#if defined(__clang__) || __GNUC__ >= 12
+template <int... kIndices, typename Vector>
+inline Vector pick(Vector a, Vector b) {
+  return __builtin_shufflevector(a, b, kIndices...);
+}
+#else  // g++ 11 knows the older form only
+template <int... kIndices, typename Vector>
+inline Vector pick(Vector a, Vector b) {
+  using Index = std::conditional_t<sizeof(a[0]) == 2, int16_t, int32_t>;
+  typedef Index Indices __attribute__((vector_size(16)));
+  return __builtin_shuffle(a, b, Indices{kIndices...});
+}
+#endif
 
 inline Lanes four_at(const float* from) {
   Lanes v;
@@ -32,8 +48,8 @@ inline Eight eight_at(const uint16_t* from) {  // bf16: the upper half of a floa
   typedef uint16_t Halves __attribute__((vector_size(16)));
   Halves bits;
   std::memcpy(&bits, from, sizeof bits);
-  return {reinterpret_cast<Lanes>(__builtin_shufflevector(Halves{}, bits, 0, 8, 1, 9, 2, 10, 3, 11)),
-          reinterpret_cast<Lanes>(__builtin_shufflevector(Halves{}, bits, 4, 12, 5, 13, 6, 14, 7, 15))};
+  return {reinterpret_cast<Lanes>(pick<0, 8, 1, 9, 2, 10, 3, 11>(Halves{}, bits)),
+          reinterpret_cast<Lanes>(pick<4, 12, 5, 13, 6, 14, 7, 15>(Halves{}, bits))};
 }
 
 #if defined(__aarch64__)  // one instruction each; written out, the compiler must mind NaN
@@ -73,7 +89,7 @@ inline void four_dots(const float* a, const Element* const b[4], int64_t dim, La
   }
   // Pairs of neighbours, twice.
   const auto add_pairs = [](const Lanes& v, const Lanes& w) {
-    return __builtin_shufflevector(v, w, 0, 2, 4, 6) + __builtin_shufflevector(v, w, 1, 3, 5, 7);
+    return pick<0, 2, 4, 6>(v, w) + pick<1, 3, 5, 7>(v, w);
   };
   for (int i = 0; i < kRows; ++i)
     out[i] = add_pairs(add_pairs(sums[i][0], sums[i][1]), add_pairs(sums[i][2], sums[i][3]));
