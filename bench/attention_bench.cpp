@@ -105,7 +105,7 @@ bool bench(const Case& item, const Settings& settings, int threads, const Peak& 
 int run(const Settings& settings) {
   bool right = true;
   for (const int threads : settings.threads) {
-    const Peak peak = measure_peak(threads);
+    const Peak peak = measure_peak(threads).value();
     std::printf("peak     threads=%d fp32_gflops=%.1f bf16_gflops=%.1f read_gbytes_s=%.1f\n", threads,
                 peak.fp32_flops * 1e-9, peak.bf16_flops * 1e-9, peak.read_bytes_per_s * 1e-9);
     for (const AttentionVariant* variant : attention_variants()) {

@@ -178,7 +178,7 @@ int run(const Settings& settings) {
   bool right = true;
   for (const int threads : settings.threads) {
     ThreadPool pool(threads);
-    const double peak = kernels::measure_peak(threads).bf16_flops;
+    const double peak = kernels::measure_peak(threads).value().bf16_flops;
     std::printf("peak threads=%d bf16_gflops=%.1f\n", threads, peak * 1e-9);
     for (const int64_t rows : settings.rows) {
       for (const std::string& shape : settings.shapes) {

@@ -51,6 +51,10 @@ install_packages() {
     apt install -y --no-install-recommends "${missing[@]}" || die "apt-get could not install: ${missing[*]}"
   fi
   mapfile -t missing < <(missing_of "${optional[@]}")
+  # Fresh containers have no package lists, and would lack all of these without a word.
+  if [ ${#missing[@]} -gt 0 ] && ! compgen -G "${EI_APT_LISTS:-/var/lib/apt/lists}/*Packages*" >/dev/null; then
+    { become_root && apt update; } || say "no package lists here: going on without ${missing[*]}"
+  fi
   wanted=()
   local package
   for package in "${missing[@]}"; do
@@ -109,15 +113,20 @@ fetch_tree() {
     return 0
   fi
   tree=$deps/llama.cpp
-  [ -f "$tree/.complete" ] && return 0
-  local archive
+  local archive sum
+  sum=$(awk '$1 == "package" && $2 == "llama.cpp" { print $5 }' "$lock")
+  [ "$(cat "$tree/.complete" 2>/dev/null)" = "$sum" ] && return 0
   archive=$(fetch llama.cpp)
   rm -rf "$tree" "$tree.partial"
   mkdir -p "$tree.partial"
-  tar -xzf "$archive" -C "$tree.partial" --strip-components=3 --wildcards '*/vendor/llama.cpp/*'
-  touch "$tree.partial/.complete"
+  # Dated now: what was built from another version must look older.
+  tar -xzmf "$archive" -C "$tree.partial" --strip-components=3 --wildcards '*/vendor/llama.cpp/*'
+  printf '%s\n' "$sum" >"$tree.partial/.complete"
   mv "$tree.partial" "$tree"
 }
+
+# What would be compiled: names, sizes and dates of the tree's sources.
+tree_state() { (cd "$tree" && find . -path ./.git -prune -o -type f -printf '%p %s %T@\n' | LC_ALL=C sort); }
 
 build_llama() {
   local tree build key
@@ -125,7 +134,7 @@ build_llama() {
   build=$deps/build-llama-$(uname -m)
   [ "$portable" = ON ] && build=$build-portable
   # The key names all that decides the result, so a changed tree, compiler, CPU or recipe rebuilds.
-  key=$( { printf '%s\n' "$tree" "$portable"; "${CXX:-c++}" --version | head -1; cat "$root"/third_party/llama/*
+  key=$( { printf '%s\n' "$tree" "$portable"; tree_state; "${CXX:-c++}" --version | head -1; cat "$root"/third_party/llama/*
            [ "$portable" = ON ] || grep -m1 -iE '^(flags|features)' /proc/cpuinfo; } | sha256sum | cut -d' ' -f1)
   [ "$(cat "$build/.key" 2>/dev/null)" = "$key" ] && return 0
   say "building ggml and libllama (minutes; log: $build/build.log)"

@@ -8,7 +8,6 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/file_pages.h"
-#include "kernels/rowwise.h"
 
 namespace ei {
 
@@ -24,7 +23,12 @@ const float* gain_of(const Weight* weight) { return weight != nullptr ? cpu(*wei
 
 CpuStream::CpuStream(GgmlDevice& device, const DenseProvider* dense, std::string isa, const CancelToken* cancel,
                      size_t most_nodes)
-    : device_(device), dense_(dense), isa_(std::move(isa)), cancel_(cancel), most_nodes_(most_nodes) {
+    : device_(device),
+      dense_(dense),
+      isa_(std::move(isa)),
+      rowwise_(kernels::choose_rowwise(isa_)),
+      cancel_(cancel),
+      most_nodes_(most_nodes) {
   const size_t bytes =
       ggml_tensor_overhead() * 2 * most_nodes + ggml_graph_overhead_custom(most_nodes, /*grads=*/false) + 4096;
   arena_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
@@ -127,7 +131,7 @@ void CpuStream::matmul(const Weight& weight, Matrix x, Matrix y, const Weight* b
     matmul_ggml(own, x, y);
   }
   if (bias != nullptr) {
-    add_rows(y.rows, [y, values = gain_of(bias)](Range rows) { kernels::add_bias(values, y, rows); });
+    add_rows(y.rows, [this, y, values = gain_of(bias)](Range rows) { rowwise_.add_bias(values, y, rows); });
   }
 }
 
@@ -208,15 +212,16 @@ void CpuStream::matmul_unpacked(const CpuWeight& weight, Matrix x, Matrix y) {
 }
 
 void CpuStream::rms_norm(Matrix x, const Weight& gain, float eps, Matrix y) {
-  add_rows(x.rows, [=, values = gain_of(&gain)](Range rows) { kernels::rms_norm(x, values, eps, y, rows); });
+  add_rows(x.rows, [=, this, values = gain_of(&gain)](Range rows) { rowwise_.rms_norm(x, values, eps, y, rows); });
 }
 
 void CpuStream::add_rms_norm(Matrix x, Matrix sum, const Weight* gain, float eps, Matrix y) {
-  add_rows(x.rows, [=, values = gain_of(gain)](Range rows) { kernels::add_rms_norm(x, sum, values, eps, y, rows); });
+  add_rows(x.rows,
+           [=, this, values = gain_of(gain)](Range rows) { rowwise_.add_rms_norm(x, sum, values, eps, y, rows); });
 }
 
 void CpuStream::rotate_append(const RotateAppendParams& params) {
-  add_rows(params.q.rows, [params](Range rows) {
+  add_rows(params.q.rows, [this, params](Range rows) {
     const int32_t head_dim = params.append.head_dim;
     kernels::RotateHead rotate{
         .eps = params.norm_eps, .dims = params.rope.dims, .head_dim = head_dim, .interleaved = params.rope.interleaved};
@@ -226,7 +231,7 @@ void CpuStream::rotate_append(const RotateAppendParams& params) {
         rotate.cos = params.rope.cos + t * (params.rope.dims / 2);
         rotate.sin = params.rope.sin + t * (params.rope.dims / 2);
         for (int64_t first = 0; first < matrix.cols; first += head_dim) {
-          kernels::rotate_head(rotate, matrix.data + t * matrix.stride + first);
+          rowwise_.rotate_head(rotate, matrix.data + t * matrix.stride + first);
         }
       }
     }
@@ -234,7 +239,7 @@ void CpuStream::rotate_append(const RotateAppendParams& params) {
   });
 }
 
-void CpuStream::append_rows(const RotateAppendParams& params, Range rows) {
+void CpuStream::append_rows(const RotateAppendParams& params, Range rows) const {
   const int32_t head_dim = params.append.head_dim;
   const size_t key_row = static_cast<size_t>(head_dim) * dtype_bytes(params.append.key_type);
   const size_t value_row = static_cast<size_t>(head_dim) * dtype_bytes(params.append.value_type);
@@ -244,9 +249,9 @@ void CpuStream::append_rows(const RotateAppendParams& params, Range rows) {
     for (int64_t t = begin; t < end; ++t) {
       const auto row = static_cast<size_t>(t - run.token);
       const int64_t column = static_cast<int64_t>(run.kv_head) * head_dim;
-      kernels::convert_row(params.k.data + t * params.k.stride + column,
+      rowwise_.convert_row(params.k.data + t * params.k.stride + column,
                            static_cast<std::byte*>(run.keys) + row * key_row, params.append.key_type, head_dim);
-      kernels::convert_row(params.v.data + t * params.v.stride + column,
+      rowwise_.convert_row(params.v.data + t * params.v.stride + column,
                            static_cast<std::byte*>(run.values) + row * value_row, params.append.value_type, head_dim);
     }
   }
@@ -271,17 +276,17 @@ void CpuStream::attention(const kernels::AttentionParams& wanted) {
 }
 
 void CpuStream::activate(Activation kind, Matrix gate, Matrix up, Matrix out) {
-  add_rows(gate.rows, [=](Range rows) {
+  add_rows(gate.rows, [=, this](Range rows) {
     if (kind == Activation::kSilu) {
-      kernels::silu_multiply(gate, up, out, rows);
+      rowwise_.silu_multiply(gate, up, out, rows);
     } else {
-      kernels::gelu_multiply(gate, up, out, rows);
+      rowwise_.gelu_multiply(gate, up, out, rows);
     }
   });
 }
 
 void CpuStream::softcap(Matrix x, float cap) {
-  add_rows(x.rows, [=](Range rows) { kernels::softcap(x, cap, rows); });
+  add_rows(x.rows, [=, this](Range rows) { rowwise_.softcap(x, cap, rows); });
 }
 
 void CpuStream::copy(Matrix from, Matrix to) {
@@ -325,6 +330,7 @@ Status CpuStream::synchronize() {
   queues_.clear();
   staged_.clear();
   retired_.clear();
+  window_room_ = Buffer();
   failed_ = {};
   broken_.reset();
   ggml_reset(context_);

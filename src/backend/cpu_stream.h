@@ -13,6 +13,7 @@
 #include "backend/cpu_weight.h"
 #include "backend/ggml_device.h"
 #include "base/cancel.h"
+#include "kernels/rowwise.h"
 
 namespace ei {
 
@@ -61,7 +62,7 @@ class CpuStream : public Stream {
   // How many of `rows` rows one node multiplies by `weights` weights.
   virtual int64_t rows_at_once(int64_t rows, int64_t weights) const;
   // Writes these rows of K and V into the store.
-  static void append_rows(const RotateAppendParams& params, Range rows);
+  void append_rows(const RotateAppendParams& params, Range rows) const;
   // `memory` with at least `bytes` bytes; what it held before stays until the next synchronize(). Null when there is
   // none.
   void* grow(Buffer& memory, size_t bytes);
@@ -90,6 +91,7 @@ class CpuStream : public Stream {
   GgmlDevice& device_;
   const DenseProvider* dense_;  // null: ggml does all products
   const std::string isa_;
+  const kernels::RowwiseVariant& rowwise_;
   const CancelToken* cancel_;
   const size_t most_nodes_;
   Phase phase_ = Phase::kPrompt;
@@ -105,6 +107,7 @@ class CpuStream : public Stream {
   Buffer profile_scratch_;
   Buffer attention_scratch_;
   Buffer dense_scratch_;
+  Buffer window_room_;  // large and seldom needed: given back behind every run
   std::map<std::pair<int64_t, int64_t>, std::unique_ptr<DenseProvider::Packed>>
       unpacked_;                 // slices of weights, by shape, refilled per use
   std::vector<Buffer> retired_;  // grown out of, still named by recorded nodes

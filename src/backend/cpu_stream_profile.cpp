@@ -52,11 +52,8 @@ void CpuStream::select_blocks(const kernels::SelectBlocksParams& params) {
 
 void CpuStream::window_scores(const kernels::WindowScoreParams& params) {
   const kernels::WindowVariant& variant = kernels::choose_window(isa_, params.kv);
-  // Large and seldom needed, so it is given back as soon as it has been used.
-  Buffer room;
-  void* memory = grow(room, variant.scratch_bytes(params, device_.threads()));
+  void* memory = grow(window_room_, variant.scratch_bytes(params, device_.threads()));
   if (memory == nullptr) return;
-  retired_.push_back(std::move(room));
   WorkQueue& queue = new_queue();
   add([&variant, params, memory, &queue](Worker worker) { variant.score(params, memory, queue, worker); },
       &times_.profile_s);

@@ -221,7 +221,7 @@ void GgmlStream::rotate_append(const RotateAppendParams& params) {
                       rope.beta_slow),
         x);
   }
-  add_rows(params.q.rows, [params](Range rows) { append_rows(params, rows); });
+  add_rows(params.q.rows, [this, params](Range rows) { append_rows(params, rows); });
 }
 
 void GgmlStream::attention(const kernels::AttentionParams& params) {

@@ -11,12 +11,14 @@
 #include <limits>
 #include <string>
 
+#include "base/control_groups.h"
+
 namespace ei {
 
 namespace {
 // The number in a one-line file such as a control group's limit; -1 when absent or "max".
-int64_t read_number(const char* path) {
-  std::FILE* file = std::fopen(path, "re");
+int64_t read_number(const std::string& path) {
+  std::FILE* file = std::fopen(path.c_str(), "re");
   if (file == nullptr) return -1;
   long long value = -1;
   if (std::fscanf(file, "%lld", &value) != 1) value = -1;
@@ -24,8 +26,8 @@ int64_t read_number(const char* path) {
   return value;
 }
 // The number behind `name` at the start of a line; 0 when there is none.
-int64_t read_field(const char* path, const char* name) {
-  std::FILE* file = std::fopen(path, "re");
+int64_t read_field(const std::string& path, const char* name) {
+  std::FILE* file = std::fopen(path.c_str(), "re");
   if (file == nullptr) return 0;
   char line[256];
   long long value = 0;
@@ -70,6 +72,22 @@ int64_t address_space_bytes() {
   return static_cast<int64_t>(std::min<rlim_t>(limit.rlim_cur, std::numeric_limits<int64_t>::max()));
 }
 
+int64_t group_memory_bytes(const std::string& membership, const std::string& root) {
+  int64_t least = -1;
+  for (const ControlGroup& group : control_groups("memory", membership, root)) {
+    const bool newer = group.version == 2;
+    const auto file = [&](const char* name) { return group.folder + "/" + name; };
+    const int64_t limit = read_number(file(newer ? "memory.max" : "memory.limit_in_bytes"));
+    const int64_t used = read_number(file(newer ? "memory.current" : "memory.usage_in_bytes"));
+    if (limit <= 0 || used < 0) continue;
+    // Cached file pages (a mapped model, say) count as used but are given up on demand.
+    const int64_t cached = read_field(file("memory.stat"), newer ? "inactive_file " : "total_inactive_file ");
+    const int64_t left = std::max<int64_t>(limit - used + cached, 0);
+    least = least < 0 ? left : std::min(least, left);
+  }
+  return least;
+}
+
 int64_t available_memory_bytes() {
   int64_t available = -1;
   if (std::FILE* file = std::fopen("/proc/meminfo", "re")) {
@@ -80,14 +98,8 @@ int64_t available_memory_bytes() {
     }
     std::fclose(file);
   }
-  const int64_t limit = read_number("/sys/fs/cgroup/memory.max");
-  const int64_t used = read_number("/sys/fs/cgroup/memory.current");
-  if (limit > 0 && used >= 0) {
-    // Cached file pages (a mapped model, say) count as used but are given up on demand.
-    const int64_t cached = read_field("/sys/fs/cgroup/memory.stat", "inactive_file ");
-    const int64_t left = std::max<int64_t>(limit - used + cached, 0);
+  if (const int64_t left = group_memory_bytes(); left >= 0)
     available = available < 0 ? left : std::min(available, left);
-  }
   if (const int64_t space = address_space_bytes(); space >= 0) {
     const int64_t left = std::max<int64_t>(space - read_number("/proc/self/statm") * sysconf(_SC_PAGESIZE), 0);
     available = available < 0 ? left : std::min(available, left);

@@ -7,8 +7,9 @@
 #include <cstdint>
 #include <fstream>
 #include <limits>
-#include <sstream>
 #include <thread>
+
+#include "base/control_groups.h"
 
 namespace ei {
 
@@ -36,25 +37,6 @@ double quota_v1(const std::string& folder) {
   return quota_file >> quota && period_file >> period ? ratio(quota, period) : kNoQuota;
 }
 
-// The tightest quota from `group` up to the root: each holds for all below it. Inside a container the groups above its
-// own root are named but not there; those levels say nothing.
-double tightest(double (*quota_of)(const std::string&), const std::string& mount, std::string group) {
-  double least = quota_of(mount);
-  while (!group.empty() && group != "/") {
-    least = std::min(least, quota_of(mount + group));
-    group.resize(group.find_last_of('/') == std::string::npos ? 0 : group.find_last_of('/'));
-  }
-  return least;
-}
-
-bool names_cpu(const std::string& controllers) {
-  std::istringstream list(controllers);
-  for (std::string name; std::getline(list, name, ',');) {
-    if (name == "cpu") return true;
-  }
-  return false;
-}
-
 int affinity_cores() {
   std::array<cpu_set_t, 8> sets{};  // 8192 cores
   if (sched_getaffinity(0, sizeof sets, sets.data()) == 0) return CPU_COUNT_S(sizeof sets, sets.data());
@@ -63,22 +45,9 @@ int affinity_cores() {
 }  // namespace
 
 double cpu_quota(const std::string& membership, const std::string& root) {
-  std::ifstream file(membership);
   double least = kNoQuota;
-  for (std::string line; std::getline(file, line);) {  // hierarchy:controllers:group
-    const size_t first = line.find(':');
-    const size_t second = first == std::string::npos ? first : line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const std::string group = line.substr(second + 1);
-    if (controllers.empty()) {
-      least = std::min(least, tightest(quota_v2, root, group));
-    } else if (names_cpu(controllers)) {
-      for (const std::string& mount : {"/" + controllers, std::string("/cpu")}) {
-        least = std::min(least, tightest(quota_v1, root + mount, group));
-      }
-    }
-  }
+  for (const ControlGroup& group : control_groups("cpu", membership, root))
+    least = std::min(least, group.version == 2 ? quota_v2(group.folder) : quota_v1(group.folder));
   return least;
 }
 

@@ -1,4 +1,4 @@
-// Quotas of control groups, from files as the kernel writes them.
+// Limits of control groups, from files as the kernel writes them.
 #include "base/cores.h"
 
 #include <gtest/gtest.h>
@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <fstream>
 #include <thread>
+
+#include "base/clock.h"
 
 namespace ei {
 namespace {
@@ -24,7 +26,8 @@ class Quota : public testing::Test {
     std::ofstream(path) << text;
   }
   void clear(const std::string& name) const { std::filesystem::remove_all(root_ / name); }
-  double quota() const { return cpu_quota(root_ / "membership", root_ / "cgroup"); }
+  std::string path(const std::string& name) const { return root_ / name; }
+  double quota() const { return cpu_quota(path("membership"), path("cgroup")); }
 
  private:
   std::filesystem::path root_;
@@ -87,6 +90,34 @@ TEST(Cores, AreNoMoreThanTheAffinityAllows) {
     ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
     EXPECT_EQ(usable_cores(), 1);
   }).join();
+}
+
+using Memory = Quota;
+
+TEST_F(Memory, IsWhatTheTightestGroupLeaves) {
+  const auto left = [&] { return group_memory_bytes(path("membership"), path("cgroup")); };
+  EXPECT_EQ(left(), -1);
+  write("membership", "0::/service/engine\n");
+  write("cgroup/service/engine/memory.max", "max\n");
+  write("cgroup/service/engine/memory.current", "100\n");
+  EXPECT_EQ(left(), -1) << "no limit";
+  write("cgroup/service/memory.max", "1000\n");
+  write("cgroup/service/memory.current", "300\n");
+  write("cgroup/service/memory.stat", "anon 200\ninactive_file 50\nactive_file 7\n");
+  EXPECT_EQ(left(), 750) << "cached pages are given up";
+  write("cgroup/memory.max", "400\n");
+  write("cgroup/memory.current", "500\n");
+  EXPECT_EQ(left(), 0);
+}
+
+TEST_F(Memory, OfVersionOneIsReadToo) {
+  write("membership", "9:memory:/engine\n3:cpu:/\n");
+  write("cgroup/memory/engine/memory.limit_in_bytes", "5000\n");
+  write("cgroup/memory/engine/memory.usage_in_bytes", "1000\n");
+  write("cgroup/memory/engine/memory.stat", "inactive_file 1\ntotal_inactive_file 30\n");
+  write("cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  write("cgroup/memory/memory.usage_in_bytes", "1000000\n");
+  EXPECT_EQ(group_memory_bytes(path("membership"), path("cgroup")), 4030);
 }
 
 }  // namespace

@@ -31,6 +31,8 @@ Result<text::ChatTemplate> choose_template(const Settings& settings, const text:
   }
   if (!settings.chat_template_file.empty()) {
     EI_ASSIGN_OR_RETURN(source, read_text_file(settings.chat_template_file, "chat template"));
+    if (source.empty())
+      return make_error(ErrorKind::kUsage, "chat template %s is empty", settings.chat_template_file.c_str());
   }
   if (!source.empty()) return text::ChatTemplate::parse(source, tokenizer);
   source = tokenizer.chat_template();
@@ -101,15 +103,25 @@ Result<Answer> answer(const CommandContext& context, Session& session, const Ans
   Result<GenerateResult> result = generate(session, request.prompt.subspan(options.held.size()), options, callbacks);
   context.interrupts.enter(Interrupts::Phase::kOutside);
   progress.finish();
+  const auto report = [&](const GenerateResult& generated, int64_t read) {
+    return make_report({.session = session,
+                        .result = generated,
+                        .method = context.settings.method,
+                        .method_options = method_options_text(context.settings),
+                        .before = before,
+                        .prompt_tokens = read,
+                        .cached_tokens = request.cached});
+  };
+  if (!result.ok() && result.error().kind == ErrorKind::kInterrupted) {
+    GenerateResult nothing;
+    nothing.finish_reason = "interrupted";
+    if (request.json) context.console.print_line(report_json(report(nothing, session.position())));
+    return make_error(ErrorKind::kInterrupted, "interrupted after %lld of %lld prompt tokens",
+                      static_cast<long long>(session.position()), static_cast<long long>(prompt_tokens));
+  }
   if (!result.ok()) return result.error();
   Answer made;
-  made.report = make_report({.session = session,
-                             .result = *result,
-                             .method = context.settings.method,
-                             .method_options = method_options_text(context.settings),
-                             .before = before,
-                             .prompt_tokens = prompt_tokens,
-                             .cached_tokens = request.cached});
+  made.report = report(*result, prompt_tokens);
   made.tokens = std::move(result->tokens);
   return made;
 }

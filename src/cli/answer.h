@@ -32,6 +32,7 @@ struct AnswerRequest {
   int64_t cached = 0;               // its first tokens that the session already holds
   bool stream = true;               // print the text as it comes
   std::string intro = {};           // shown in front of it, on stderr
+  bool json = false;                // an object also when Ctrl-C comes before the first token
   GenerateOptions options = {};
 };
 // kInterrupted when Ctrl-C came before the first token; afterwards the report says "interrupted".

@@ -23,12 +23,12 @@ namespace {
 constexpr uint64_t kTokenSeed = 1;
 constexpr int64_t kWarmupTokens = 4096;  // enough to wake the cores and touch the weights; longer warm-ups only cost
 
-MachinePeak measure(int64_t threads) {
+Result<MachinePeak> measure(int64_t threads) {
   const int count = threads > 0 ? static_cast<int>(threads) : usable_cores();
-  const kernels::Peak peak = kernels::measure_peak(count);
-  return {.fma_gflops = peak.fp32_flops / 1e9,
-          .matrix_gflops = peak.bf16_flops / 1e9,
-          .read_gbs = peak.read_bytes_per_s / 1e9};
+  EI_ASSIGN_OR_RETURN(const kernels::Peak peak, kernels::measure_peak(count));
+  return MachinePeak{.fma_gflops = peak.fp32_flops / 1e9,
+                     .matrix_gflops = peak.bf16_flops / 1e9,
+                     .read_gbs = peak.read_bytes_per_s / 1e9};
 }
 
 std::vector<int32_t> random_tokens(int64_t count, int32_t vocab) {
@@ -193,13 +193,16 @@ Result<int> run_cases(const CommandContext& context, std::vector<BenchCase>& cas
   int64_t loaded_threads = -1;
   for (BenchCase& test : cases) {
     if (test.threads == 0) test.threads = usable_cores();
+    test.threads = capped_threads(test.threads, context.console);
     if (test.threads != loaded_threads) {
       Settings settings = context.settings;
       settings.threads = test.threads;
       engine.reset();
       EI_ASSIGN_OR_RETURN(engine, load_engine(settings, context.console));
       loaded_threads = test.threads;
-      if (settings.peak) peak = measure(test.threads);
+      if (settings.peak) {
+        EI_ASSIGN_OR_RETURN(peak, measure(test.threads));
+      }
     }
     // To the last row: an interrupt between two of them must not cut the output off.
     context.interrupts.enter(Interrupts::Phase::kPrompt);
@@ -222,9 +225,10 @@ Result<int> command_bench(const CommandContext& context) {
   std::vector<BenchCase> cases = bench_cases(context.settings);
   if (!cases.empty()) return run_cases(context, cases);
   if (!context.settings.peak) return Error{ErrorKind::kUsage, "nothing to measure: --n-prompt and --n-gen are both 0"};
-  return context.console.print_line(peak_json(measure(context.settings.bench_threads.front())))
-             ? 0
-             : exit_code(ErrorKind::kRuntime);
+  if (context.settings.bench_threads.size() > 1)
+    return Error{ErrorKind::kUsage, "--peak alone measures one number of threads at a time"};
+  EI_ASSIGN_OR_RETURN(const MachinePeak peak, measure(context.settings.bench_threads.front()));
+  return context.console.print_line(peak_json(peak)) ? 0 : exit_code(ErrorKind::kRuntime);
 }
 
 }  // namespace ei::cli

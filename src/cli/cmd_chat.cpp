@@ -85,6 +85,7 @@ class Conversation {
                                        {.prompt = prompt,
                                         .cached = kept,
                                         .stream = !settings.json,
+                                        .json = settings.json,
                                         .options = generate_options(settings, context_.interrupts)});
     // What was really read decides, also after an interruption.
     held_.assign(prompt.begin(), prompt.end());

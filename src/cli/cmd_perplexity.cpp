@@ -1,5 +1,6 @@
 // perplexity: how well a model predicts a text, in chunks of -c tokens of which the second half is scored, as
-// llama.cpp counts it; and how far another setting of the engine (--vs) strays from this one.
+// llama.cpp counts it; and how far it strays from another setting of the engine (--vs), full attention by default: that
+// one is the reference p of KL(p || q), as in eval.
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -54,7 +55,8 @@ class Scorer {
   Result<Scores> run() {
     EI_ASSIGN_OR_RETURN(eval::LogitsSpool spool, eval::LogitsSpool::open());
     Progress progress(context_.console, "scoring");
-    const double start = now_s();
+    start_s_ = now_s();
+    progress_ = &progress;
     scores_.chunks_wanted = num_chunks();
     context_.interrupts.enter(Interrupts::Phase::kPrompt);
     for (int64_t index = 0; index < num_chunks(); ++index) {
@@ -65,7 +67,6 @@ class Scorer {
         break;
       }
       ++scores_.chunks;
-      progress.update((index + 1) * context_tokens_, num_chunks() * context_tokens_, now_s() - start);
     }
     return scores_;
   }
@@ -75,15 +76,16 @@ class Scorer {
 
   Status score_chunk(const std::vector<int32_t>& chunk, eval::LogitsSpool& spool) {
     spool.rewind();
+    if (other_) {
+      EI_RETURN_IF_ERROR(score(*other_, chunk, [&](std::span<const float> logits, int32_t next) {
+        scores_.other.add(eval::negative_log_likelihood(logits, next));
+        spool.write(logits);
+      }));
+      spool.rewind();
+    }
     EI_RETURN_IF_ERROR(score(base_, chunk, [&](std::span<const float> logits, int32_t next) {
       scores_.base.add(eval::negative_log_likelihood(logits, next));
-      if (other_) spool.write(logits);
-    }));
-    if (!other_) return {};
-    spool.rewind();
-    EI_RETURN_IF_ERROR(score(*other_, chunk, [&](std::span<const float> logits, int32_t next) {
-      scores_.other.add(eval::negative_log_likelihood(logits, next));
-      scores_.divergence.add(spool.read(logits.size()), logits);
+      if (other_) scores_.divergence.add(spool.read(logits.size()), logits);
     }));
     return spool.status();
   }
@@ -103,24 +105,36 @@ class Scorer {
     EI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                         new_session(*side.engine, settings, context_.interrupts.stop_now()));
     EI_RETURN_IF_ERROR(check_cache_fits(*session, settings, context_tokens_));
-    return settings.decode ? decode_half(*session, chunk, on_row) : read_whole(*session, chunk, on_row);
+    EI_RETURN_IF_ERROR(settings.decode ? decode_half(*session, chunk, on_row) : read_whole(*session, chunk, on_row));
+    read_tokens_ += context_tokens_;
+    return {};
   }
 
   Status read_whole(Session& session, std::span<const int32_t> chunk, const RowFn& on_row) const {
-    return session.evaluate(chunk, [&](int64_t position, std::span<const float> logits) {
-      if (position < context_tokens_ / 2 || position + 1 >= context_tokens_) return;
-      on_row(logits, chunk[static_cast<size_t>(position) + 1]);
-    });
+    return session.evaluate(
+        chunk,
+        [&](int64_t position, std::span<const float> logits) {
+          if (position < context_tokens_ / 2 || position + 1 >= context_tokens_) return;
+          on_row(logits, chunk[static_cast<size_t>(position) + 1]);
+        },
+        [&](const PrefillProgress& state) { show(state.done); });
   }
 
   Status decode_half(Session& session, std::span<const int32_t> chunk, const RowFn& on_row) const {
     const auto prompt = static_cast<size_t>(context_tokens_ / 2) + 1;
-    EI_RETURN_IF_ERROR(session.prefill(chunk.first(prompt)));
+    EI_RETURN_IF_ERROR(session.prefill(chunk.first(prompt), [&](const PrefillProgress& state) { show(state.done); }));
     for (const int32_t token : chunk.subspan(prompt)) {
       on_row(session.logits(), token);
       EI_RETURN_IF_ERROR(session.decode(token));
+      show(session.position());
     }
     return {};
+  }
+
+  // `done` tokens of the chunk that is being read; both sides count.
+  void show(int64_t done) const {
+    const int64_t total = num_chunks() * context_tokens_ * (other_ ? 2 : 1);
+    progress_->update(read_tokens_ + done, total, now_s() - start_s_);
   }
 
   const CommandContext& context_;
@@ -129,6 +143,9 @@ class Scorer {
   const std::vector<int32_t> tokens_;
   const int64_t context_tokens_;
   Scores scores_;
+  Progress* progress_ = nullptr;  // while run() does
+  double start_s_ = 0;
+  int64_t read_tokens_ = 0;  // of finished chunks, on either side
 };
 
 std::string to_json(const Settings& settings, const Engine& engine, const Scores& scores) {

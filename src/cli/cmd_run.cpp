@@ -74,8 +74,10 @@ Result<int> command_run(const CommandContext& context) {
   show_prompt(context, prompt);
   if (dumps_plan && session->planner() != nullptr) session->planner()->keep_blocks(true);
 
-  AnswerRequest request{
-      .prompt = tokens, .stream = !settings.json, .options = generate_options(settings, context.interrupts)};
+  AnswerRequest request{.prompt = tokens,
+                        .stream = !settings.json,
+                        .json = settings.json,
+                        .options = generate_options(settings, context.interrupts)};
   const double start = now_s();
   if (!settings.logits_out.empty()) {
     EI_RETURN_IF_ERROR(check_prompt_fits(*session, static_cast<int64_t>(tokens.size())));

@@ -5,10 +5,13 @@
 
 #include "cli/input.h"
 #include "cli/option_values.h"
+#include "text/json_schema.h"
 
 namespace ei::cli {
 
 namespace {
+constexpr int kMaxDepth = 100;  // a JSON schema may stand in it
+
 std::string_view trimmed(std::string_view text) {
   const size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) return {};
@@ -34,6 +37,9 @@ std::string json_text(const nlohmann::json& value) {
 }
 
 Result<std::vector<ConfigEntry>> parse_json_config(std::string_view text, const std::string& name) {
+  if (text::json_depth(text) > kMaxDepth) {
+    return make_error(ErrorKind::kUsage, "config file %s is nested too deep", name.c_str());
+  }
   nlohmann::json object;
   try {
     object = nlohmann::json::parse(text);

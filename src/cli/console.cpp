@@ -1,5 +1,6 @@
 #include "cli/console.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -46,6 +47,12 @@ std::string plain(const std::string& text) {
   return kept;
 }
 }  // namespace
+
+int64_t terminal_columns() {
+  constexpr int64_t kUsual = 80;
+  winsize size{};
+  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsual;
+}
 
 Result<Console> Console::open(const Settings& settings) {
   Console console;

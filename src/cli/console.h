@@ -54,6 +54,9 @@ class Console {
   std::unique_ptr<std::FILE, CloseFile> log_;
 };
 
+// Of the terminal that stderr is; 80 where it does not say.
+int64_t terminal_columns();
+
 // "1.5 GiB"
 std::string format_bytes(double bytes);
 // "0.42 s", "3 min 05 s"

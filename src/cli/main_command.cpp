@@ -1,7 +1,11 @@
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -70,7 +74,18 @@ int run_command(const CommandEntry& entry, const Settings& settings, Interrupts&
   return exit_code(code.error().kind);
 }
 
+// A standard descriptor that is closed would go to the next file that is opened, and what is meant for the terminal
+// into it. Writing to stdout and reading from stdin fail as before; what goes to stderr goes nowhere.
+void fill_standard_descriptors() {
+  for (const auto& [descriptor, flags] :
+       {std::pair{STDIN_FILENO, O_WRONLY}, std::pair{STDOUT_FILENO, O_RDONLY}, std::pair{STDERR_FILENO, O_WRONLY}}) {
+    if (::fcntl(descriptor, F_GETFD) < 0)
+      static_cast<void>(::open("/dev/null", flags));  // takes the lowest that is free
+  }
+}
+
 int run_main(int count, char** arguments) {
+  fill_standard_descriptors();
   Interrupts interrupts;
   const std::vector<std::string> words(arguments + (count > 0 ? 1 : 0), arguments + count);
   const Environment environment = [](const char* name) { return std::getenv(name); };

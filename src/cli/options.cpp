@@ -193,7 +193,7 @@ std::vector<Option> other_options() {
       {"--decode", "", "feed the scored half token by token, as generation does: with KV compression at work",
        kPerplexity, toggle(&Settings::decode)},
       {"--chunks", "N", "most chunks to score; -1: all", kPerplexity, whole(&Settings::chunks, -1, kNoLimit)},
-      {"--kl-divergence", "", "compare with the settings of --vs; without them, with full attention", kPerplexity,
+      {"--kl-divergence", "", "KL divergence from the settings of --vs; without them, from full attention", kPerplexity,
        toggle(&Settings::kl_divergence)},
       {"--vs", "SETTINGS",
        "key=value,...: what differs, as in ctk=f16,ctv=f16 or base-budget=512; a method begins at its own preset",

@@ -124,10 +124,15 @@ Status read_flags(unsigned commands, std::string_view command_name, std::span<co
 void read_environment(unsigned commands, const Environment& environment, std::vector<Given>& all) {
   for (const Option& option : options()) {
     if ((option.commands & commands) == 0) continue;
-    const std::string name = environment_name(option.name());
-    const char* value = environment(name.c_str());
-    if (value == nullptr || *value == '\0') continue;
-    add(all, {&option, value, " (from " + name + ")", Level::kEnvironment});
+    for (const std::string& spelling : split(option.spellings, ' ')) {
+      if (!spelling.starts_with("--")) continue;
+      const std::string name = environment_name(spelling.substr(2));
+      const char* value = environment(name.c_str());
+      if (value == nullptr || *value == '\0') continue;
+      std::erase_if(all, [&](const Given& given) { return given.option == &option; });
+      add(all, {&option, value, " (from " + name + ")", Level::kEnvironment});
+      if (spelling.substr(2) == option.name()) break;  // its own name beats the others
+    }
   }
 }
 

@@ -8,6 +8,10 @@
 
 namespace ei::cli {
 
+// The bar as text, shorter than `columns`, so that a terminal so wide does not break it into two lines: what does not
+// fit is left out, the rate first, then the bar itself.
+std::string bar_text(const std::string& label, int64_t done, int64_t total, double elapsed_s, int64_t columns);
+
 class Progress {
  public:
   Progress(const Console& console, std::string label);

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "base/clock.h"
+#include "base/cores.h"
 #include "cli/kv_options.h"
 #include "cli/method_options.h"
 #include "engine/memory.h"
@@ -49,7 +50,7 @@ EngineOptions engine_options(const Settings& settings, const std::string& path) 
   EngineOptions options;
   options.model_path = path;
   options.backend = settings.device;
-  options.backend_options.threads = static_cast<int>(settings.threads);
+  options.backend_options.threads = static_cast<int>(std::min<int64_t>(settings.threads, usable_cores()));
   options.backend_options.isa = environment_text("EI_CPU_ISA");
   options.backend_options.dense = environment_text("EI_DENSE");
   if (settings.packed_memory >= 0) options.backend_options.packed_budget = settings.packed_memory << 20;
@@ -59,7 +60,16 @@ EngineOptions engine_options(const Settings& settings, const std::string& path) 
 std::optional<DType> key_type(const Settings& settings) { return dtype_from_name(settings.cache_type_k); }
 std::optional<DType> value_type(const Settings& settings) { return dtype_from_name(settings.cache_type_v); }
 
+int64_t capped_threads(int64_t threads, const Console& console) {
+  const int64_t cores = usable_cores();
+  if (threads <= cores) return threads;
+  console.warn(str_format("--threads %lld is more than the cores there are: taking %lld",
+                          static_cast<long long>(threads), static_cast<long long>(cores)));
+  return cores;
+}
+
 Result<std::unique_ptr<Engine>> load_engine(const Settings& settings, const Console& console) {
+  capped_threads(settings.threads, console);
   EI_ASSIGN_OR_RETURN(const std::string path, model_path(settings));
   if (const std::string note = method_note(settings); !note.empty()) console.warn(note);
   console.detail("loading " + one_line(path));
@@ -105,8 +115,8 @@ Status check_cache_fits(const Session& session, const Settings& settings, int64_
   const int64_t available = available_memory_bytes();
   if (available < 0 || more <= static_cast<double>(available)) return {};
   return make_error(ErrorKind::kMemory,
-                    "a context of %lld tokens needs %s more, but only %s of memory is available; shorten the prompt or "
-                    "lower --predict",
+                    "a context of %lld tokens needs %s more, but only %s of memory is available; shorten the text or "
+                    "ask for fewer tokens",
                     static_cast<long long>(tokens), format_bytes(more).c_str(),
                     format_bytes(static_cast<double>(available)).c_str());
 }

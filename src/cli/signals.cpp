@@ -28,13 +28,17 @@ void set_handler(int signal_number, void (*handler)(int)) {
 Interrupts::Interrupts() {
   EI_CHECK(active.load() == nullptr);
   active.store(this);
-  set_handler(SIGINT, handle_signal);
+  // Whoever starts a program in the background may have it ignore Ctrl-C.
+  struct sigaction given {};
+  ignores_int_ = sigaction(SIGINT, nullptr, &given) == 0 && given.sa_handler == SIG_IGN;
+  if (!ignores_int_) set_handler(SIGINT, handle_signal);
   set_handler(SIGTERM, handle_signal);
   set_handler(SIGPIPE, SIG_IGN);
+  set_handler(SIGXFSZ, SIG_IGN);
 }
 
 Interrupts::~Interrupts() {
-  set_handler(SIGINT, SIG_DFL);
+  if (!ignores_int_) set_handler(SIGINT, SIG_DFL);
   set_handler(SIGTERM, SIG_DFL);
   active.store(nullptr);
 }

@@ -9,8 +9,8 @@ namespace ei::cli {
 
 class Interrupts {
  public:
-  // Handles SIGINT and SIGTERM while it lives, and ignores SIGPIPE (a closed stdout is seen at the next write). One at
-  // a time.
+  // Handles SIGINT and SIGTERM while it lives, and ignores SIGPIPE and SIGXFSZ (a closed stdout and a file at its limit
+  // are seen at the next write). One at a time.
   Interrupts();
   ~Interrupts();
   Interrupts(const Interrupts&) = delete;
@@ -36,6 +36,7 @@ class Interrupts {
   CancelToken stop_now_;
   std::atomic<Phase> phase_{Phase::kOutside};
   std::atomic<int> signals_{0};
+  bool ignores_int_ = false;
 };
 
 }  // namespace ei::cli

@@ -81,6 +81,7 @@ Result<Session::State::Rows> Session::State::record(std::span<const int32_t> chu
                        .plan = blocks,
                        .kv = store.view(layer)});
     model.finish_layer(*stream, layer, wanted);
+    if (on_layers && !last) stream->host([this, layer] { on_layers(layer + 1); });
     if (last) {
       out.normed = wanted.normed;
       model.logits(*stream, wanted.normed.row_range(0, out.logits.rows), out.logits);
@@ -95,7 +96,7 @@ Result<Session::State::Rows> Session::State::forward(std::span<const int32_t> ch
     try {
       return record(chunk, wanted, plan);
     } catch (const std::bad_alloc&) {
-      return make_error(ErrorKind::kMemory, "out of memory at position %d; shorten the prompt or lower --predict",
+      return make_error(ErrorKind::kMemory, "out of memory at position %d; shorten the prompt or ask for fewer tokens",
                         first);
     }
   }();
@@ -123,7 +124,7 @@ Result<Session::State::Rows> Session::State::read_chunk(std::span<const int32_t>
   stats.attention_s += after.attention_s - before.attention_s;
   stats.matmul_s += after.matmul_s - before.matmul_s;
   stats.profile_s += after.profile_s - before.profile_s;
-  stats.plan_s += after.plan_s - before.plan_s;
+  if (plan) stats.plan_s += after.plan_s - before.plan_s;  // other host jobs only show progress
   return out;
 }
 

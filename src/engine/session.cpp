@@ -8,6 +8,10 @@
 
 namespace ei {
 
+namespace {
+constexpr double kShowSeconds = 1.0;  // from one sign of progress inside a chunk to the next
+}
+
 Session::Session(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Session::~Session() = default;
 
@@ -43,6 +47,11 @@ Status Session::evaluate(std::span<const int32_t> tokens, const LogitsFn& on_log
   const double start = now_s();
   state.stream->enter(Phase::kPrompt, total);
   state.logits.resize(static_cast<size_t>(state.model.config().vocab));
+  double shown_s = start;
+  const auto show = [&](int64_t done) {
+    shown_s = now_s();
+    progress({.done = done, .total = total, .elapsed_s = shown_s - start});
+  };
   const auto handed_over = [&](int64_t at) { return on_logits && (!wanted || wanted(at)); };
   for (int64_t done = 0; done < total;) {
     const int64_t first = position();
@@ -57,16 +66,23 @@ Status Session::evaluate(std::span<const int32_t> tokens, const LogitsFn& on_log
       rows.push_back(row - (count - tail));
     }
     const double chunk_start = now_s();
-    EI_ASSIGN_OR_RETURN(const State::Rows out,
-                        state.read_chunk(tokens.subspan(static_cast<size_t>(done), static_cast<size_t>(count)),
-                                         {.tail = tail, .logits = state.together(rows)}));
+    if (progress) {
+      // A chunk of a large model takes long: its layers show in between.
+      state.on_layers = [&, done, count](int layers) {
+        if (now_s() - shown_s >= kShowSeconds) show(done + count * layers / state.model.num_layers());
+      };
+    }
+    Result<State::Rows> read = state.read_chunk(tokens.subspan(static_cast<size_t>(done), static_cast<size_t>(count)),
+                                                {.tail = tail, .logits = state.together(rows)});
+    state.on_layers = nullptr;
+    EI_ASSIGN_OR_RETURN(const State::Rows out, std::move(read));
     done += count;
     state.stats.prompt_s += now_s() - chunk_start;
     EI_RETURN_IF_ERROR(state.each_row(out, rows, [&](int64_t row) {
       const int64_t at = first + count - tail + row;
       if (handed_over(at)) on_logits(at, state.logits);
     }));
-    if (progress) progress({.done = done, .total = total, .elapsed_s = now_s() - start});
+    if (progress) show(done);
   }
   if (sparse) state.planner->end_prompt();
   if (!state.compressor) return {};

@@ -31,8 +31,9 @@ struct Session::State {
   std::vector<int32_t> windows;  // [layers], of the model: sliding windows
   bool compression_due = false;  // also after an interruption
   SessionStats stats{};
-  std::vector<float> logits{};              // [vocab] of the last token fed
-  std::vector<model::RopeAngles> angles{};  // one per rope of the model, for the current chunk
+  std::vector<float> logits{};                  // [vocab] of the last token fed
+  std::function<void(int layers)> on_layers{};  // while a chunk of a prompt runs: how many layers it has behind it
+  std::vector<model::RopeAngles> angles{};      // one per rope of the model, for the current chunk
 
   // How much of a chunk is wanted: its last `tail` rows to their end (0: only the cache is filled), and the logits of
   // the first `logits` of these, at most logits_rows().

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstddef>
 #include <functional>
+#include <new>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -23,19 +25,30 @@ std::vector<PeakLoop> loops() {
   };
 }
 
-// Seconds that `work` takes when all threads start it together.
+// Seconds that `work` takes when all threads start it together. Throws std::system_error, with nothing left running,
+// when one cannot be started.
 double timed(int threads, const std::function<void(int)>& work) {
   std::atomic<int> waiting{threads};
+  std::atomic<bool> given_up{false};
   std::vector<double> elapsed(static_cast<size_t>(threads));
   const auto body = [&](int index) {
     waiting.fetch_sub(1);
     while (waiting.load() > 0) std::this_thread::yield();
+    if (given_up.load()) return;
     const double start = now_s();
     work(index);
     elapsed[static_cast<size_t>(index)] = now_s() - start;
   };
   std::vector<std::thread> others;
-  for (int index = 1; index < threads; ++index) others.emplace_back(body, index);
+  others.reserve(static_cast<size_t>(threads));
+  try {
+    for (int index = 1; index < threads; ++index) others.emplace_back(body, index);
+  } catch (const std::system_error&) {
+    given_up.store(true);
+    waiting.store(0);
+    for (std::thread& thread : others) thread.join();
+    throw;
+  }
   body(0);
   for (std::thread& thread : others) thread.join();
   return *std::max_element(elapsed.begin(), elapsed.end());
@@ -58,6 +71,7 @@ double read_bandwidth(int threads) {
   const size_t words = (size_t{512} << 20) / sizeof(uint64_t) / static_cast<size_t>(threads);
   const size_t window = std::min(words, (size_t{16} << 20) / sizeof(uint64_t));
   std::vector<std::vector<uint64_t>> memory(static_cast<size_t>(threads));
+  for (std::vector<uint64_t>& own : memory) own.reserve(words);  // where a failure can be caught
   timed(threads, [&](int index) { memory[static_cast<size_t>(index)].assign(words, 1); });
   std::atomic<uint64_t> sink{0};
   double best = 0;
@@ -77,7 +91,7 @@ double read_bandwidth(int threads) {
 
 }  // namespace
 
-Peak measure_peak(int threads) {
+Result<Peak> measure_peak(int threads) try {
   Peak peak;
   for (const PeakLoop& loop : loops()) {
     if (!loop.usable()) continue;
@@ -86,6 +100,11 @@ Peak measure_peak(int threads) {
   }
   peak.read_bytes_per_s = read_bandwidth(threads);
   return peak;
+} catch (const std::system_error& error) {
+  return make_error(ErrorKind::kMemory, "could not start %d threads (%s); lower --threads", threads,
+                    error.code().message().c_str());
+} catch (const std::bad_alloc&) {
+  return Error{ErrorKind::kMemory, "out of memory: measuring the memory's speed takes 512 MiB"};
 }
 
 }  // namespace ei::kernels

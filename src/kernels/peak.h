@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "base/result.h"
+
 namespace ei::kernels {
 
 // Each figure is the best of a few short runs on `threads` threads at once; 0 where the CPU lacks the instruction.
@@ -12,6 +14,7 @@ struct Peak {
   double read_bytes_per_s = 0;  // sequential reads of memory far larger than the caches
 };
 
-Peak measure_peak(int threads);
+// An error (kMemory) when its threads or its memory are not to be had.
+Result<Peak> measure_peak(int threads);
 
 }  // namespace ei::kernels

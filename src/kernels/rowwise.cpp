@@ -1,24 +1,11 @@
 #include "kernels/rowwise.h"
 
+#include <algorithm>
 #include <array>
 
 #include "kernels/cpu/variants.h"
 
 namespace ei::kernels {
-namespace {
-
-const RowwiseVariant& chosen() {
-  static const RowwiseVariant& variant = [&]() -> const RowwiseVariant& {
-    for (const RowwiseVariant* one : rowwise_variants()) {
-      if (one->usable()) return *one;
-    }
-    return plain_rowwise();
-  }();
-  return variant;
-}
-
-}  // namespace
-
 std::span<const RowwiseVariant* const> rowwise_variants() {
 #if defined(__x86_64__)
   static const std::array kVariants{&avx512_rowwise(), &avx2_rowwise(), &plain_rowwise()};
@@ -28,19 +15,14 @@ std::span<const RowwiseVariant* const> rowwise_variants() {
   return kVariants;
 }
 
-void rms_norm(Matrix x, const float* gain, float eps, Matrix y, Range rows) {
-  chosen().rms_norm(x, gain, eps, y, rows);
-}
-void add_rms_norm(Matrix x, Matrix sum, const float* gain, float eps, Matrix y, Range rows) {
-  chosen().add_rms_norm(x, sum, gain, eps, y, rows);
-}
-void silu_multiply(Matrix gate, Matrix up, Matrix out, Range rows) { chosen().silu_multiply(gate, up, out, rows); }
-void gelu_multiply(Matrix gate, Matrix up, Matrix out, Range rows) { chosen().gelu_multiply(gate, up, out, rows); }
-void add_bias(const float* bias, Matrix y, Range rows) { chosen().add_bias(bias, y, rows); }
-void softcap(Matrix x, float cap, Range rows) { chosen().softcap(x, cap, rows); }
-void rotate_head(const RotateHead& params, float* head) { chosen().rotate_head(params, head); }
-void convert_row(const float* from, void* to, DType type, int64_t count) {
-  chosen().convert_row(from, to, type, count);
+const RowwiseVariant& choose_rowwise(std::string_view isa) {
+  const std::span<const RowwiseVariant* const> all = rowwise_variants();
+  if (isa == "scalar") return *all.back();
+  // A name that only attention variants have (AMX, NEON) leaves the whole list.
+  const auto named = std::find_if(all.begin(), all.end(), [&](const auto* variant) { return variant->name == isa; });
+  const auto found = std::find_if(named == all.end() ? all.begin() : named, all.end(),
+                                  [](const RowwiseVariant* variant) { return variant->usable(); });
+  return **found;  // the last is usable anywhere
 }
 
 }  // namespace ei::kernels

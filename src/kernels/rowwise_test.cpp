@@ -44,6 +44,12 @@ TEST(Rowwise, TheLastVariantRunsAnywhere) {
   EXPECT_TRUE(rowwise_variants().back()->usable());
 }
 
+TEST(Rowwise, AreCappedLikeAttention) {
+  EXPECT_EQ(&choose_rowwise("scalar"), rowwise_variants().back());
+  EXPECT_EQ(&choose_rowwise(""), usable().front());
+  for (const RowwiseVariant* variant : usable()) EXPECT_EQ(&choose_rowwise(variant->name), variant);
+}
+
 TEST(Rowwise, ActivationsFollowTheirFormulasAtEverySize) {
   for (const RowwiseVariant* variant : usable()) {
     for (const int64_t cols : {1, 7, 16, 100}) {

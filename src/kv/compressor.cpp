@@ -9,6 +9,8 @@
 namespace ei::kv {
 namespace {
 
+constexpr int kScores = 300;  // of shared memory
+
 int64_t longest_head(const KvView& view) {
   int64_t length = 0;
   for (const KvHeadView& head : view.heads) length = std::max(length, head.length);
@@ -29,12 +31,11 @@ Result<Compressor> Compressor::create(const Backend& backend, const policy::KvOp
   ObserverShape observed{.observed = {}, .window = options.window, .width = int64_t{shape.heads} * shape.head_dim};
   for (const int32_t window : shape.windows) observed.observed.push_back(window == 0 ? 1 : 0);
   EI_ASSIGN_OR_RETURN(Observer observer, Observer::create(backend, std::move(observed)));
-  return Compressor(backend, options, std::move(shape), std::move(observer));
+  return Compressor(options, std::move(shape), std::move(observer));
 }
 
-Compressor::Compressor(const Backend& backend, const policy::KvOptions& options, CompressorShape shape,
-                       Observer observer)
-    : backend_(&backend), options_(options), shape_(std::move(shape)), observer_(std::move(observer)) {}
+Compressor::Compressor(const policy::KvOptions& options, CompressorShape shape, Observer observer)
+    : options_(options), shape_(std::move(shape)), observer_(std::move(observer)) {}
 
 int64_t Compressor::held_slots(const KvView& view) const {
   return options_.share == policy::KvShare::kFlat ? longest_head(view) : mean_head(view);
@@ -56,9 +57,8 @@ int64_t Compressor::most_slots(int64_t prompt, int64_t generated) const {
 }
 
 int64_t Compressor::bytes_for(int64_t slots) const {
-  // Scores on both sides of the backend and about as much again inside the kernel; pooled ones per kv_head, in a row
-  // and with their ranks.
-  return slots * (3 * shape_.heads + 4 * shape_.kv_heads) * static_cast<int64_t>(sizeof(float));
+  // Scores and about as much again inside the kernel; pooled ones per kv_head, in a row and with their ranks.
+  return slots * (2 * shape_.heads + 4 * shape_.kv_heads) * static_cast<int64_t>(sizeof(float));
 }
 
 Result<int64_t> Compressor::compress(Stream& stream, Store& store) const {
@@ -66,13 +66,11 @@ Result<int64_t> Compressor::compress(Stream& stream, Store& store) const {
   int64_t slots = 0;
   for (int layer = 0; layer < store.config().layers; ++layer)
     if (shape_.windows[static_cast<size_t>(layer)] == 0) slots = std::max(slots, longest_head(store.view(layer)));
-  EI_ASSIGN_OR_RETURN(const Buffer scores,
-                      backend_->allocate(static_cast<size_t>(slots * shape_.heads) * sizeof(float)));
-  std::vector<LayerKeeps> keeps;
-  for (int layer = 0; layer < store.config().layers; ++layer) {
-    EI_ASSIGN_OR_RETURN(LayerKeeps keep, decide(stream, store, layer, scores));
-    keeps.push_back(std::move(keep));
-  }
+  EI_ASSIGN_OR_RETURN(float* scores, stream.shared(kScores, slots * shape_.heads));
+  std::vector<LayerKeeps> keeps(static_cast<size_t>(store.config().layers));
+  for (int layer = 0; layer < store.config().layers; ++layer)
+    decide(stream, store, layer, scores, keeps[static_cast<size_t>(layer)]);
+  EI_RETURN_IF_ERROR(stream.synchronize());
   const int64_t before = store.evicted();
   for (int layer = 0; layer < store.config().layers; ++layer) {
     for (int h = 0; h < shape_.kv_heads; ++h) {
@@ -83,12 +81,15 @@ Result<int64_t> Compressor::compress(Stream& stream, Store& store) const {
   return store.evicted() - before;
 }
 
-Result<Compressor::LayerKeeps> Compressor::decide(Stream& stream, const Store& store, int layer,
-                                                  const Buffer& scores) const {
-  if (shape_.windows[static_cast<size_t>(layer)] > 0) return keep_window(store, layer);
+void Compressor::decide(Stream& stream, const Store& store, int layer, float* scores, LayerKeeps& keeps) const {
+  if (shape_.windows[static_cast<size_t>(layer)] > 0) {
+    keeps = keep_window(store, layer);
+    return;
+  }
   const KvView view = store.view(layer);
   const int64_t stride = longest_head(view);
-  if (held_slots(view) <= options_.budget || observer_.size() == 0) return LayerKeeps(view.heads.size());
+  keeps.resize(view.heads.size());
+  if (held_slots(view) <= options_.budget || observer_.size() == 0) return;
   const std::vector<int32_t> positions = observer_.positions();
   const Matrix queries = observer_.queries(stream, layer);
   stream.window_scores({.q = queries.data,
@@ -99,22 +100,22 @@ Result<Compressor::LayerKeeps> Compressor::decide(Stream& stream, const Store& s
                         .num_heads = shape_.heads,
                         .scale = shape_.attention_scale,
                         .kv = view,
-                        .scores = static_cast<float*>(scores.data()),
+                        .scores = scores,
                         .score_stride = stride});
-  EI_RETURN_IF_ERROR(stream.synchronize());
-  std::vector<float> host(static_cast<size_t>(stride * shape_.heads));
-  EI_RETURN_IF_ERROR(backend_->copy_out(host.data(), scores.data(), host.size() * sizeof(float)));
-  const int32_t group = shape_.heads / shape_.kv_heads;
-  std::vector<policy::GroupScores> groups;
-  std::vector<int64_t> lengths;
-  for (const KvHeadView& head : view.heads) {
-    groups.push_back({.scores = host.data() + static_cast<int64_t>(groups.size()) * group * stride,
-                      .stride = stride,
-                      .group = group,
-                      .slots = std::max<int64_t>(0, head.length - options_.window)});
-    lengths.push_back(head.length);
-  }
-  return policy::keep_lists(options_, groups, lengths);
+  // The next layer's scores go to the same place, so this layer's turn is now.
+  stream.host([this, view, scores, stride, &keeps] {
+    const int32_t group = shape_.heads / shape_.kv_heads;
+    std::vector<policy::GroupScores> groups;
+    std::vector<int64_t> lengths;
+    for (const KvHeadView& head : view.heads) {
+      groups.push_back({.scores = scores + static_cast<int64_t>(groups.size()) * group * stride,
+                        .stride = stride,
+                        .group = group,
+                        .slots = std::max<int64_t>(0, head.length - options_.window)});
+      lengths.push_back(head.length);
+    }
+    keeps = policy::keep_lists(options_, groups, lengths);
+  });
 }
 
 Compressor::LayerKeeps Compressor::keep_window(const Store& store, int layer) const {

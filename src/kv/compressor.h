@@ -48,13 +48,13 @@ class Compressor {
  private:
   using LayerKeeps = std::vector<KeepList>;  // [kv_heads]; an empty list: everything stays
 
-  Compressor(const Backend& backend, const policy::KvOptions& options, CompressorShape shape, Observer observer);
+  Compressor(const policy::KvOptions& options, CompressorShape shape, Observer observer);
 
   int64_t held_slots(const KvView& view) const;
-  Result<LayerKeeps> decide(Stream& stream, const Store& store, int layer, const Buffer& scores) const;
+  // Records what fills `keeps` when the stream runs.
+  void decide(Stream& stream, const Store& store, int layer, float* scores, LayerKeeps& keeps) const;
   LayerKeeps keep_window(const Store& store, int layer) const;
 
-  const Backend* backend_;
   policy::KvOptions options_;
   CompressorShape shape_;
   Observer observer_;

@@ -19,27 +19,6 @@ constexpr size_t kMaxMembers = 256;
 constexpr size_t kMaxNameBytes = 128;
 constexpr size_t kMaxPatternBytes = 512;
 
-// Nesting of brackets outside strings. Malformed text is left to the parser.
-int nesting(std::string_view json) {
-  int depth = 0;
-  int deepest = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < json.size(); ++i) {
-    const char c = json[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      in_string = c != '"';
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '{' || c == '[') {
-      deepest = std::max(deepest, ++depth);
-    } else if (c == '}' || c == ']') {
-      --depth;
-    }
-  }
-  return deepest;
-}
-
 std::string one_line(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text.substr(0, 300);
@@ -95,11 +74,31 @@ Status check_value(const common_json& value) {
 
 }  // namespace
 
+int json_depth(std::string_view json) {
+  int depth = 0;
+  int deepest = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      in_string = c != '"';
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '{' || c == '[') {
+      deepest = std::max(deepest, ++depth);
+    } else if (c == '}' || c == ']') {
+      --depth;
+    }
+  }
+  return deepest;
+}
+
 Result<std::string> json_schema_to_gbnf(std::string_view schema) {
   if (schema.size() > kMaxSchemaBytes) {
     return make_error(ErrorKind::kUsage, "JSON schema: too long: %zu > %zu bytes", schema.size(), kMaxSchemaBytes);
   }
-  if (const int depth = nesting(schema); depth > kMaxSchemaDepth) {
+  if (const int depth = json_depth(schema); depth > kMaxSchemaDepth) {
     return make_error(ErrorKind::kUsage, "JSON schema: nested too deep: %d > %d levels", depth, kMaxSchemaDepth);
   }
   if (!valid_utf8(schema)) return make_error(ErrorKind::kUsage, "JSON schema: not valid UTF-8");

@@ -8,6 +8,9 @@
 
 namespace ei::text {
 
+// How deep brackets are nested outside strings. Malformed text is left to a parser.
+int json_depth(std::string_view json);
+
 // kUsage when the text is not JSON, not a schema the converter knows, or passes a limit: 256 KiB, 64 levels, 256
 // properties in one object.
 Result<std::string> json_schema_to_gbnf(std::string_view schema);

@@ -2,8 +2,12 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <cmath>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "printed_json.h"
@@ -89,6 +93,63 @@ TEST(Logits, LeaveNothingBehindWhenTheProgramIsLeftAtOnceOrKilled) {
     process.finish();
     EXPECT_TRUE(std::filesystem::is_empty(folder));
   }
+}
+
+std::string contents(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::vector<double> probabilities(const float* logits, size_t count) {
+  std::vector<double> shares(logits, logits + count);
+  const double most = *std::max_element(shares.begin(), shares.end());
+  double sum = 0;
+  for (double& share : shares) sum += share = std::exp(share - most);
+  for (double& share : shares) share /= sum;
+  return shares;
+}
+
+// p is full attention's, q the method's: worked out here from the logits of both.
+TEST(KlDivergence, IsThatOfFullAttentionFromTheMethod) {
+  std::string text;
+  for (int i = 0; text.size() < 2000; ++i) text += "Boat " + std::to_string(i * 7919 % 1000) + " left the harbour. ";
+  const std::string path = write_file("boats.txt", text);
+  const std::vector<std::string> method = {"--method",    "entropyinfer", "--segment",     "128",
+                                           "--threshold", "256",          "--base-budget", "64"};
+  const auto with_method = [&](std::vector<std::string> words) {
+    words.insert(words.end(), method.begin(), method.end());
+    return words;
+  };
+  const auto logits = [&](const std::string& name, bool sparse) {
+    const std::string file = write_file(name, "");
+    const std::vector<std::string> words = {"run", "--raw", "-f", path, "-n", "1", "--json", "--logits-out", file};
+    const Outcome outcome = run(sparse ? with_method(words) : words);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const std::string bytes = contents(file);
+    std::vector<float> rows(bytes.size() / sizeof(float));
+    std::memcpy(rows.data(), bytes.data(), bytes.size());
+    return std::pair(rows, parse(outcome.out)["tokens"]["prompt"].get<int64_t>());
+  };
+  const auto [full, tokens] = logits("full.bin", false);
+  const auto [sparse, again] = logits("sparse.bin", true);
+  ASSERT_EQ(full.size(), sparse.size());
+  const size_t vocab = full.size() / static_cast<size_t>(tokens);
+  double forwards = 0;
+  double backwards = 0;
+  for (auto row = static_cast<size_t>(tokens / 2); row + 1 < static_cast<size_t>(tokens); ++row) {
+    const std::vector<double> p = probabilities(full.data() + row * vocab, vocab);
+    const std::vector<double> q = probabilities(sparse.data() + row * vocab, vocab);
+    for (size_t i = 0; i < vocab; ++i) {
+      forwards += p[i] * std::log(p[i] / q[i]);
+      backwards += q[i] * std::log(q[i] / p[i]);
+    }
+  }
+  const auto rows = static_cast<double>(tokens - 1 - tokens / 2);
+  const nlohmann::json scores = parse(run(with_method({"perplexity", "-f", path, "-c", std::to_string(tokens),
+                                                       "--chunks", "1", "--kl-divergence", "--json"}))
+                                          .out);
+  EXPECT_NEAR(scores["mean_kld"].get<double>(), forwards / rows, 1e-4);
+  ASSERT_GT(std::abs(forwards - backwards) / rows, 5e-4) << "a text that cannot tell the directions apart";
 }
 
 }  // namespace

@@ -65,6 +65,13 @@ void open_terminal(int (&ends)[2]) {
     const rlimit limit{bytes, bytes};
     if (::setrlimit(RLIMIT_AS, &limit) != 0) ::_exit(126);
   }
+  if (invocation.file_size > 0) {
+    const auto bytes = static_cast<rlim_t>(invocation.file_size);
+    const rlimit limit{bytes, bytes};
+    if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) ::_exit(126);
+  }
+  ::signal(SIGINT, invocation.ignores_interrupts ? SIG_IGN : SIG_DFL);
+  for (const int descriptor : invocation.closed) ::close(descriptor);
   std::vector<char*> words = {const_cast<char*>(EI_PROGRAM)};
   for (const std::string& word : invocation.arguments) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
@@ -79,6 +86,10 @@ Process::Process(const Invocation& invocation) : start_s_(now_s()) {
   EI_CHECK(::pipe2(out, O_CLOEXEC) == 0);
   if (invocation.terminal) {
     open_terminal(err);
+    winsize size{};
+    size.ws_row = 25;
+    size.ws_col = static_cast<unsigned short>(invocation.columns);
+    EI_CHECK(::ioctl(err[0], TIOCSWINSZ, &size) == 0);
   } else {
     EI_CHECK(::pipe2(err, O_CLOEXEC) == 0);
   }

@@ -28,6 +28,10 @@ struct Invocation {
   int64_t address_space = 0;                                        // bytes, as ulimit -v; 0: no limit
   bool terminal = false;                                            // stderr is a terminal instead of a pipe
   std::string out_file = {};                                        // stdout goes there instead of into the pipe
+  std::vector<int> closed = {};                                     // descriptors that are not open at all
+  int64_t file_size = 0;                                            // bytes, as ulimit -f; 0: no limit
+  int columns = 0;                                                  // of the terminal; 0: it does not say
+  bool ignores_interrupts = false;                                  // as in the background of a script
 };
 
 // A running program: stdin is closed behind its input, stdout and stderr are pipes.

@@ -77,6 +77,30 @@ class Deps(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertNotIn("clang-tidy-14", self.calls())
 
+    def test_without_package_lists_they_are_fetched_for_optional_packages_too(self):
+        self.be_user(0)
+        self.fake("dpkg-query", '[ "${@: -1}" = clang-14 ] || echo install ok installed')
+        lists = self.folder / "lists"
+        lists.mkdir()
+        self.deps("packages", EI_APT_LISTS=str(lists))
+        self.assertIn(" update", self.calls())
+        (self.folder / "calls").unlink()
+        (lists / "debian_main_Packages").touch()
+        self.deps("packages", EI_APT_LISTS=str(lists))
+        self.assertNotIn(" update", self.calls())
+        self.assertIn("clang-14", self.calls())
+
+    def test_another_pin_fetches_another_tree(self):
+        pinned = next(line.split()[4] for line in (ROOT / "tools/deps.lock").read_text().splitlines()
+                      if line.startswith("package llama.cpp "))
+        tree = self.folder / "deps/llama.cpp"
+        tree.mkdir(parents=True)
+        (tree / ".complete").write_text(pinned + "\n")
+        self.assertEqual(self.deps("tree").stdout, f"{tree}\n")
+        (tree / ".complete").write_text("of another pin\n")
+        self.fake("python3", "exit 1")
+        self.assertIn("has no pip", self.deps("tree").stderr)
+
     def test_nothing_is_asked_for_when_all_is_there(self):
         self.fake("dpkg-query", "echo install ok installed")
         done = self.deps("packages")

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/top_indices.h"
+#include "kernels/cpu/variants.h"
 #include "kernels/cpu/wide.h"
 #include "kernels/rowwise.h"
 
@@ -119,6 +120,7 @@ void score_halves(const BlockScoreParams& params, int64_t h, Range blocks) {
 }  // namespace
 
 void block_extremes(const BlockExtremesParams& params, Worker worker) {
+  const RowwiseVariant& rowwise = plain_rowwise();
   const KvView& kv = params.kv;
   const auto dim = static_cast<size_t>(kv.head_dim);
   std::vector<float> row(dim);
@@ -135,8 +137,8 @@ void block_extremes(const BlockExtremesParams& params, Worker worker) {
       const BlockExtremes& out = params.out;
       const int64_t at = static_cast<int64_t>(h) * out.head_stride + block * out.block_stride;
       const auto bytes = static_cast<size_t>(at) * dtype_bytes(out.type);
-      convert_row(max.data(), static_cast<std::byte*>(out.max_keys) + bytes, out.type, kv.head_dim);
-      convert_row(min.data(), static_cast<std::byte*>(out.min_keys) + bytes, out.type, kv.head_dim);
+      rowwise.convert_row(max.data(), static_cast<std::byte*>(out.max_keys) + bytes, out.type, kv.head_dim);
+      rowwise.convert_row(min.data(), static_cast<std::byte*>(out.min_keys) + bytes, out.type, kv.head_dim);
     }
   }
 }

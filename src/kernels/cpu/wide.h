@@ -88,9 +88,7 @@ inline void four_dots(const float* a, const Element* const b[4], int64_t dim, La
     }
   }
   // Pairs of neighbours, twice.
-  const auto add_pairs = [](const Lanes& v, const Lanes& w) {
-    return pick<0, 2, 4, 6>(v, w) + pick<1, 3, 5, 7>(v, w);
-  };
+  const auto add_pairs = [](const Lanes& v, const Lanes& w) { return pick<0, 2, 4, 6>(v, w) + pick<1, 3, 5, 7>(v, w); };
   for (int i = 0; i < kRows; ++i)
     out[i] = add_pairs(add_pairs(sums[i][0], sums[i][1]), add_pairs(sums[i][2], sums[i][3]));
 }
