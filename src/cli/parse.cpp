@@ -89,6 +89,13 @@ void add(std::vector<Given>& all, Given given) {
   all.push_back(std::move(given));
 }
 
+const std::string* value_of(const std::vector<Given>& all, std::string_view name) {
+  for (const Given& given : all) {
+    if (given.option->name() == name) return &given.value;
+  }
+  return nullptr;
+}
+
 // The first mistake; what can be read behind it is read all the same.
 Status read_flags(unsigned commands, std::string_view command_name, std::span<const std::string> arguments,
                   std::vector<Given>& flags) {
@@ -114,6 +121,9 @@ Status read_flags(unsigned commands, std::string_view command_name, std::span<co
       note(make_error(ErrorKind::kUsage, "%s needs a value: %s %s", word.c_str(), word.c_str(),
                       std::string(option->value).c_str()));
       continue;
+    }
+    if (commands == kBench && option->name() == "model" && value_of(flags, "model") != nullptr) {
+      note(Error{ErrorKind::kUsage, "bench measures one model at a time: give -m once"});
     }
     add(flags, {option, *value, "", Level::kFlag});
   }
@@ -167,13 +177,6 @@ std::vector<Given> upper_levels(unsigned commands, const std::vector<Given>& fla
     upper.push_back(flag);
   }
   return upper;
-}
-
-const std::string* value_of(const std::vector<Given>& all, std::string_view name) {
-  for (const Given& given : all) {
-    if (given.option->name() == name) return &given.value;
-  }
-  return nullptr;
 }
 
 // A switch that was given as off is as good as not given.

@@ -254,5 +254,19 @@ TEST(Options, EveryDefaultReadsBackAsItself) {
   }
 }
 
+TEST(Parse, EveryLongSpellingHasAVariable) {
+  const auto with = [](const char* name, const char* value) {
+    return [=](const char* asked) { return std::string_view(asked) == name ? value : nullptr; };
+  };
+  const Result<Settings> settings = parse_settings(*find_command("run"), {}, with("EI_ARG_N_PREDICT", "7"));
+  ASSERT_TRUE(settings.ok()) << settings.error().message;
+  EXPECT_EQ(settings->predict, 7);
+  EXPECT_FALSE(parse_settings(*find_command("run"), {}, with("EI_ARG_N_PREDICT", "zzz")).ok());
+}
+
+TEST(Parse, BenchTakesOneModel) {
+  EXPECT_NE(error_of("bench", {"-m", "a", "-m", "b"}).find("one model at a time"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace ei::cli
