@@ -110,7 +110,8 @@ std::vector<Option> generation_options() {
   return {
       {"-n --predict --n-predict", "N", "most tokens to generate; -1: until the end or a full context", kGenerate,
        whole(&Settings::predict, -1, kMaxTokens)},
-      {"-s --seed", "N", "seed of the sampler; -1 or 4294967295: random", kGenerate, whole(&Settings::seed, -1, kMaxSeed)},
+      {"-s --seed", "N", "seed of the sampler; -1 or 4294967295: random", kGenerate,
+       whole(&Settings::seed, -1, kMaxSeed)},
       {"--temp --temperature", "T", "temperature; 0: always the likeliest token", kGenerate,
        real(&Settings::temp, 0, kInfinite)},
       {"--top-k", "K", "sample among the K likeliest; 0: all", kGenerate,

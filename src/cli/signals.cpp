@@ -17,6 +17,15 @@ extern "C" void handle_signal(int) {
   if (Interrupts* interrupts = active.load(std::memory_order_relaxed)) interrupts->on_signal();
 }
 
+// A file that shrinks while it is mapped leaves pages with nothing behind them.
+extern "C" void handle_lost_file(int) {
+  static std::atomic_flag said = ATOMIC_FLAG_INIT;
+  while (said.test_and_set()) pause();  // another thread says it and leaves
+  constexpr char kLine[] = "entropyinfer: the model file was cut short while it was in use\n";
+  static_cast<void>(::write(STDERR_FILENO, kLine, sizeof kLine - 1) == 0);
+  _exit(exit_code(ErrorKind::kModel));
+}
+
 void set_handler(int signal_number, void (*handler)(int)) {
   struct sigaction action {};
   action.sa_handler = handler;
@@ -35,6 +44,7 @@ Interrupts::Interrupts() {
   set_handler(SIGTERM, handle_signal);
   set_handler(SIGPIPE, SIG_IGN);
   set_handler(SIGXFSZ, SIG_IGN);
+  set_handler(SIGBUS, handle_lost_file);
 }
 
 Interrupts::~Interrupts() {

@@ -9,8 +9,8 @@ namespace ei::cli {
 
 class Interrupts {
  public:
-  // Handles SIGINT and SIGTERM while it lives, and ignores SIGPIPE and SIGXFSZ (a closed stdout and a file at its limit
-  // are seen at the next write). One at a time.
+  // Handles SIGINT, SIGTERM and SIGBUS (a model file that was cut short) while it lives, and ignores SIGPIPE and
+  // SIGXFSZ (a closed stdout and a file at its limit are seen at the next write). One at a time.
   Interrupts();
   ~Interrupts();
   Interrupts(const Interrupts&) = delete;

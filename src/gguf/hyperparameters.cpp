@@ -33,7 +33,26 @@ constexpr std::array kRanges = {
     Range{"attention.sliding_window", 0, int64_t{1} << 30, false, false},
     Range{"rope.dimension_count", 1, 1 << 14, false, false},
     Range{"vocab_size", 1, 1 << 24, false, false},
+    Range{"expert_count", 0, 1 << 16, false, false},
 };
+
+// What has another form than expected would be read as if the file had not said it.
+Status check_forms(const File& file, const std::string& prefix) {
+  const auto expect = [&](const char* key, bool there, const char* form) -> Status {
+    const std::string name = prefix + key;
+    if (file.find(name) == nullptr || there) return {};
+    return make_error(ErrorKind::kModel, "%s is not %s", name.c_str(), form);
+  };
+  const auto number = [&](const char* key) { return expect(key, file.number(prefix + key).has_value(), "a number"); };
+  EI_RETURN_IF_ERROR(expect("rope.scaling.type", file.string(prefix + "rope.scaling.type").has_value(), "a string"));
+  EI_RETURN_IF_ERROR(number("rope.scaling.factor"));
+  EI_RETURN_IF_ERROR(number("rope.scale_linear"));
+  const char* pattern = "attention.sliding_window_pattern";
+  const Array* listed = file.array(prefix + pattern);
+  const bool whole = listed == nullptr ? file.integer(prefix + pattern).has_value()
+                                       : listed->count == 0 || File::integer_at(*listed, 0).has_value();
+  return expect(pattern, whole, "a whole number or a list of them");
+}
 
 Status check_value(const std::string& key, const Range& range, std::optional<int64_t> value) {
   if (!value.has_value()) return make_error(ErrorKind::kModel, "%s must be a whole number", key.c_str());
@@ -118,6 +137,7 @@ Status check_hyperparameters(const File& file) {
     EI_RETURN_IF_ERROR(check_range(file, prefix + range.key, range, layers));
     if (layers == 0) layers = file.integer(prefix + range.key).value();  // block_count is the first row
   }
+  EI_RETURN_IF_ERROR(check_forms(file, prefix));
   return check_heads(file, prefix, layers);
 }
 

@@ -10,7 +10,8 @@ namespace {
 constexpr uint64_t kMaxKeys = 1 << 16;
 constexpr uint64_t kMaxKeyBytes = 1 << 16;
 constexpr uint64_t kMaxStrings = 1 << 22;  // in all string arrays of one file together
-constexpr uint64_t kMaxBytes = 1 << 29;    // of the whole section: libllama copies it
+constexpr uint64_t kMaxNumbers = 1 << 22;  // in all other arrays together: libllama writes each out as text
+constexpr uint64_t kMaxBytes = 1 << 26;    // of the whole section: libllama copies it several times
 
 struct TypeFacts {
   const char* name;
@@ -84,6 +85,11 @@ class MetadataReader {
     } else {
       const auto width = static_cast<uint64_t>(value_bytes(array.element));
       if (array.count > reader_.remaining() / width) return too_long(key, array.count);
+      numbers_ += array.count;
+      if (numbers_ > kMaxNumbers) {
+        return make_error(ErrorKind::kModel, "more than %llu numbers in the arrays up to key '%s'",
+                          static_cast<unsigned long long>(kMaxNumbers), key.c_str());
+      }
       EI_ASSIGN_OR_RETURN(array.bytes, reader_.block(array.count * width, "an array"));
       if (array.element == ValueType::kBool) EI_RETURN_IF_ERROR(check_bools(array.bytes, key));
     }
@@ -112,6 +118,7 @@ class MetadataReader {
 
   Reader& reader_;
   uint64_t strings_ = 0;
+  uint64_t numbers_ = 0;
 };
 
 Status check_key(std::string_view key) {

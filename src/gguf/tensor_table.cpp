@@ -7,7 +7,7 @@ namespace {
 
 using ull = unsigned long long;
 
-constexpr uint64_t kMaxTensors = 1 << 17;
+constexpr uint64_t kMaxTensors = 1 << 14;  // libllama looks names up one by one
 constexpr uint32_t kMaxDims = 4;
 constexpr size_t kMaxNameBytes = 63;  // ggml keeps names in 64 bytes with the closing NUL
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "gguf/reader.h"
 #include "model/families.h"
 
 namespace ei::model {
@@ -103,7 +104,7 @@ Result<Rope> read_rope(const gguf::File& file, const Keys& keys, const Config& c
     rope.attention_factor = yarn_magnitude(stretch) * (1.0f / (1.0f + 0.1f * std::log(stretch)));
   } else {
     return make_error(ErrorKind::kModel, "unsupported model: rope scaling '%s' (supported: none, linear, yarn)",
-                      std::string(kind).c_str());
+                      gguf::printable(kind).c_str());
   }
   rope.attention_factor *= attention_factor;
   return rope;
@@ -215,6 +216,10 @@ Result<Config> read_config(const gguf::File& file) {
   }
   EI_ASSIGN_OR_RETURN(config.rope_dims, keys.count_or("rope.dimension_count", 4096, config.head_dim));
   EI_RETURN_IF_ERROR(check_heads(config));
+  if (family->whole_rotation && config.rope_dims != config.head_dim) {
+    return make_error(ErrorKind::kModel, "invalid model: %d rotated dimensions in heads of %d", config.rope_dims,
+                      config.head_dim);
+  }
   EI_ASSIGN_OR_RETURN(config.norm_eps, keys.positive_or("attention.layer_norm_rms_epsilon", 0.0f));
   if (config.norm_eps == 0.0f) {
     return make_error(ErrorKind::kModel, "invalid model: %s is missing",
@@ -240,7 +245,7 @@ Result<Config> read_config(const gguf::File& file) {
     const int32_t per_head = config.width / config.heads;
     config.attention_scale = 1.0f / std::sqrt(static_cast<float>(per_head));
   }
-  if (family->post_norms) {
+  if (family->post_norms && file.number(keys.full("final_logit_softcapping")) != 0.0) {  // 0: none
     EI_ASSIGN_OR_RETURN(config.logit_softcap, keys.positive_or("final_logit_softcapping", 0.0f));
   }
   EI_ASSIGN_OR_RETURN(Rope rope, read_rope(file, keys, config));

@@ -6,7 +6,7 @@ namespace ei::model {
 
 std::span<const Family> families() {
   static constexpr std::array<Family, 5> kFamilies{{
-      {.arch = "llama", .rope_interleaved = true, .frequency_factors = true},
+      {.arch = "llama", .rope_interleaved = true, .frequency_factors = true, .whole_rotation = true},
       {.arch = "qwen2"},
       {.arch = "qwen3", .qk_norm = true},
       {.arch = "pangu-embedded"},

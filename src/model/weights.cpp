@@ -88,18 +88,20 @@ Status check_names(const gguf::File& file, const Config& config) {
   static constexpr std::string_view kQkNorms[] = {"attn_q_norm.weight", "attn_k_norm.weight"};
   static constexpr std::string_view kPostNorms[] = {"post_attention_norm.weight", "post_ffw_norm.weight"};
   static constexpr std::string_view kModel[] = {"token_embd.weight", "output_norm.weight", "output.weight",
-                                                "output.bias", "rope_freqs.weight"};
+                                                "output.bias"};
   const auto among = [](std::span<const std::string_view> names, std::string_view name) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
   for (const gguf::Tensor& tensor : file.tensors()) {
     std::string_view name = tensor.name;
-    bool known = among(kModel, name) || name.starts_with("cls.");  // cls: heads of classifiers, beside the model
+    bool known = among(kModel, name) || name.starts_with("cls.") ||  // cls: heads of classifiers, beside the model
+                 (name == "rope_freqs.weight" && !config.ropes[0].factors.empty());
     if (name.starts_with("blk.")) {
       const size_t dot = name.find('.', 4);
       const std::string number(name.substr(4, dot == std::string_view::npos ? dot : dot - 4));
       name = dot == std::string_view::npos ? "" : name.substr(dot + 1);
-      const bool inside = std::strtol(number.c_str(), nullptr, 10) < config.layers;
+      const long layer = std::strtol(number.c_str(), nullptr, 10);
+      const bool inside = layer >= 0 && layer < config.layers && std::to_string(layer) == number;
       known = inside && (among(kLayer, name) || (config.qk_norm && among(kQkNorms, name)) ||
                          (config.post_norms && among(kPostNorms, name)));
     }

@@ -8,10 +8,38 @@
 namespace ei::text {
 namespace {
 
-// Whether some control token's spelling takes bytes from a part that came from a message.
-bool input_spells_control(const std::vector<TextPart>& parts, std::string_view text, const Tokenizer& tokenizer) {
-  const std::vector<Tokenizer::Range> control = tokenizer.find_control_text(text);
+std::vector<Tokenizer::Range> find_all(const std::vector<std::string>& markers, std::string_view text) {
+  std::vector<Tokenizer::Range> found;
+  for (const std::string& marker : markers) {
+    for (size_t at = 0; (at = text.find(marker, at)) != std::string_view::npos; ++at)
+      found.push_back({at, at + marker.size()});
+  }
+  return found;
+}
+
+// A marker is matched even where control tokens are not; cut behind its first character, it is text.
+std::vector<std::string_view> cut_markers(const std::vector<std::string>& markers, std::string_view text) {
+  std::vector<size_t> cuts;
+  for (const Tokenizer::Range& range : find_all(markers, text)) cuts.push_back(range.begin + 1);  // '<' and '[': a byte
+  std::sort(cuts.begin(), cuts.end());
+  cuts.push_back(text.size());
+  std::vector<std::string_view> pieces;
+  size_t begin = 0;
+  for (const size_t cut : cuts) {
+    if (cut > begin) pieces.push_back(text.substr(begin, cut - begin));
+    begin = std::max(begin, cut);
+  }
+  return pieces;
+}
+
+// Whether some control token's spelling, or a marker's, takes bytes from a part that came from a message.
+bool input_spells_control(const std::vector<TextPart>& parts, std::string_view text, const Tokenizer& tokenizer,
+                          const std::vector<std::string>& markers) {
+  std::vector<Tokenizer::Range> control = tokenizer.find_control_text(text);
+  const std::vector<Tokenizer::Range> marked = find_all(markers, text);
+  control.insert(control.end(), marked.begin(), marked.end());
   if (control.empty()) return false;
+  std::stable_sort(control.begin(), control.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
   size_t begin = 0;
   auto next = control.begin();  // ranges ascend by begin
   size_t reach = 0;             // the furthest end of the ranges passed
@@ -35,6 +63,7 @@ Result<ChatTemplate> ChatTemplate::parse(std::string source, const Tokenizer& to
   if (const Status status = check_jinja(source); !status.ok()) return chat.blame(status.error());
   chat.source_ = std::move(source);
   chat.bos_text_ = tokenizer.piece(tokenizer.bos(), /*special=*/true);
+  chat.markers_ = tokenizer.find_markers(chat.source_);
   chat.eos_text_ = tokenizer.piece(tokenizer.eos(), /*special=*/true);
   return chat;
 }
@@ -56,13 +85,17 @@ Result<std::vector<Token>> ChatTemplate::apply(std::span<const Message> messages
   for (const TextPart& part : parts) text += part.text;
   // In one piece the tokens are those libllama gives the whole prompt. Only when a message spells a control token is
   // the prompt cut at the borders of messages, which may split a token that would have spanned one.
-  if (!input_spells_control(parts, text, tokenizer)) parts = {{std::move(text), false}};
+  if (!input_spells_control(parts, text, tokenizer, markers_)) parts = {{std::move(text), false}};
 
   std::vector<Token> tokens;
   for (const TextPart& part : parts) {
-    EI_ASSIGN_OR_RETURN(const std::vector<Token> piece,
-                        tokenizer.tokenize(part.text, {.parse_special = !part.is_input}));
-    tokens.insert(tokens.end(), piece.begin(), piece.end());
+    const std::vector<std::string_view> pieces =
+        part.is_input ? cut_markers(markers_, part.text) : std::vector<std::string_view>{part.text};
+    for (const std::string_view text_piece : pieces) {
+      EI_ASSIGN_OR_RETURN(const std::vector<Token> piece,
+                          tokenizer.tokenize(text_piece, {.parse_special = !part.is_input}));
+      tokens.insert(tokens.end(), piece.begin(), piece.end());
+    }
   }
   if (tokenizer.adds_bos() && tokenizer.bos() != kNoToken && (tokens.empty() || tokens[0] != tokenizer.bos())) {
     tokens.insert(tokens.begin(), tokenizer.bos());

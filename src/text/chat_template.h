@@ -38,6 +38,7 @@ class ChatTemplate {
   std::string model_path_;  // empty: not a model's
   std::string bos_text_;
   std::string eos_text_;
+  std::vector<std::string> markers_;  // of turns, where the model file does not call them control tokens
 };
 
 }  // namespace ei::text

@@ -7,6 +7,7 @@
 #include <array>
 #include <exception>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <new>
 #include <set>
@@ -73,6 +74,10 @@ struct ModelDeleter {
   void operator()(llama_model* model) const { llama_model_free(model); }
 };
 
+bool looks_like_marker(std::string_view text) {
+  return text.size() > 2 && (text.front() == '<' || text.front() == '[') && (text.back() == '>' || text.back() == ']');
+}
+
 }  // namespace
 
 struct Tokenizer::Impl {
@@ -84,6 +89,7 @@ struct Tokenizer::Impl {
   // Spellings of the control tokens (some vocabularies have thousands), and their lengths by first byte.
   std::unordered_set<std::string, TextHash, std::equal_to<>> control_texts;
   std::array<std::set<size_t>, 256> control_lengths;
+  std::vector<std::string> markers;  // user defined tokens that are spelled like control tokens
 };
 
 Tokenizer::Tokenizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -110,6 +116,10 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::load(const std::string& gguf_path)
     }
     impl->regex_recurses = splits_by_regex(impl->model.get(), impl->vocab);
     for (Token token = 0; token < impl->vocab_size; ++token) {
+      if ((llama_vocab_get_attr(impl->vocab, token) & LLAMA_TOKEN_ATTR_USER_DEFINED) != 0) {
+        const std::string_view text = llama_vocab_get_text(impl->vocab, token);
+        if (looks_like_marker(text)) impl->markers.emplace_back(text);
+      }
       if ((llama_vocab_get_attr(impl->vocab, token) & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_UNKNOWN)) == 0) {
         continue;
       }
@@ -239,6 +249,13 @@ std::vector<Tokenizer::Range> Tokenizer::find_control_text(std::string_view text
       if (impl_->control_texts.contains(text.substr(begin, length))) found.push_back({begin, begin + length});
     }
   }
+  return found;
+}
+
+std::vector<std::string> Tokenizer::find_markers(std::string_view source) const {
+  std::vector<std::string> found;
+  std::copy_if(impl_->markers.begin(), impl_->markers.end(), std::back_inserter(found),
+               [&](const std::string& marker) { return source.find(marker) != std::string_view::npos; });
   return found;
 }
 

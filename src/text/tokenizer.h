@@ -60,6 +60,9 @@ class Tokenizer {
     size_t end = 0;
   };
   std::vector<Range> find_control_text(std::string_view text) const;
+  // Spellings in `source` of tokens that the file calls user defined, which are matched in any text, and that look like
+  // the marks of a turn: <...> or [...].
+  std::vector<std::string> find_markers(std::string_view source) const;
 
   // libllama's vocabulary, for the Sampler.
   const void* raw() const;

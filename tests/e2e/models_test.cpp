@@ -39,11 +39,9 @@ TEST(Models, ThatAreNoneExitThree) {
 TEST(Models, OfAnotherShapeThanTheySayAreRefusedByInfoAndByRunInTheSameWords) {
   constexpr uint32_t kMuch = 1 << 20;
   constexpr uint32_t kMinusOne = 0xBF800000;  // as f32
-  const std::vector<std::pair<std::string, uint32_t>> lies = {{"llama.embedding_length", kMuch},
-                                                              {"llama.feed_forward_length", kMuch},
-                                                              {"llama.block_count", 9},
-                                                              {"llama.block_count", 7},
-                                                              {"llama.rope.freq_base", kMinusOne}};
+  const std::vector<std::pair<std::string, uint32_t>> lies = {
+      {"llama.embedding_length", kMuch}, {"llama.feed_forward_length", kMuch}, {"llama.block_count", 9},
+      {"llama.block_count", 7},          {"llama.rope.dimension_count", 32},   {"llama.rope.freq_base", kMinusOne}};
   for (const auto& [key, bits] : lies) {
     SCOPED_TRACE(key);
     const std::string path = model_with_number("shape.gguf", key, bits);

@@ -99,6 +99,18 @@ TEST(Interrupt, APromptHalfReadGivesAnObjectToo) {
   }
 }
 
+TEST(ModelFile, ThatIsCutShortWhileInUseIsNamed) {
+  const std::string path = write_file("shrinks.gguf", contents(model()));
+  Process process({.arguments = {"run", "-v", "-m", path, "-f", "-", "-n", "1"}, .input = prose(300'000)});
+  ASSERT_TRUE(process.wait_for_err("loaded"));
+  std::filesystem::resize_file(path, 100);
+  const Outcome outcome = process.finish();
+  EXPECT_EQ(outcome.code, 3) << outcome.err;
+  const size_t at = outcome.err.find("the model file was cut short");
+  EXPECT_NE(at, std::string::npos) << outcome.err;
+  EXPECT_EQ(at, outcome.err.rfind("the model file was cut short")) << "said once";
+}
+
 // Every redrawn bar must fit, or a terminal keeps a line of each.
 TEST(NarrowTerminal, HoldsTheBarInOneLine) {
   for (const int columns : {80, 40}) {

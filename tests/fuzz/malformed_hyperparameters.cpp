@@ -56,6 +56,16 @@ Files malformed_hyperparameters() {
   }
   files.push_back(with_changed("split-model", "split.count", ValueType::kU16, encode<uint16_t>(3)));
   files.push_back(with_changed("split-of-wrong-type", "split.count", ValueType::kU32, encode(1u)));
+  const std::string word = gguf::encode_text("many");
+  for (const char* key : {"rope.scaling.factor", "rope.scale_linear", "expert_count", "attention.sliding_window",
+                          "attention.sliding_window_pattern"}) {
+    files.push_back(
+        with_changed(std::string("text-for-") + key, std::string("llama.") + key, ValueType::kString, word));
+  }
+  files.push_back(with_changed("number-for-rope-scaling", "llama.rope.scaling.type", ValueType::kU32, encode(1u)));
+  files.push_back(with_changed("negative-experts", "llama.expert_count", ValueType::kI32, encode(-1)));
+  files.push_back(
+      with_changed("float-pattern", "llama.attention.sliding_window_pattern", ValueType::kF32, encode(6.0f)));
   files.push_back(with_changed("looks-ahead", "llama.attention.causal", ValueType::kBool, encode<uint8_t>(0)));
   files.push_back(with_changed("causal-of-wrong-type", "llama.attention.causal", ValueType::kU32, encode(1u)));
   return files;

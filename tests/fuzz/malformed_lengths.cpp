@@ -53,6 +53,10 @@ Files malformed_lengths() {
   lengths.resize(40'000'000);
   files.push_back(with_value("five-million-strings", "x", id(ValueType::kArray),
                              encode_array(ValueType::kString, 5'000'000, lengths)));
+  files.push_back(with_value("five-million-bools", "x", id(ValueType::kArray),
+                             encode_array(ValueType::kBool, 5'000'000, std::string(5'000'000, '\1'))));
+  files.push_back(with_value("seventy-megabytes-of-text", "x", id(ValueType::kString),
+                             gguf::encode_text(std::string(70'000'000, 'x'))));
   return files;
 }
 
