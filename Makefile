@@ -64,7 +64,7 @@ asan: deps ## unit and fuzz-corpus tests under AddressSanitizer and UBSan
 	@cmake --build build/$(asan_preset) -j $(JOBS) --target ei_tests_unit ei_tests_fuzz
 	@$(asan_env) $(ctest) build/$(asan_preset) -L '^(unit|fuzz)$$' -LE '$(opt_in)'
 
-tsan: deps ## the thread pool's and the store's tests under ThreadSanitizer
+tsan: deps ## the thread pools' and the store's tests under ThreadSanitizer
 	@$(for_this_machine)
 	@$(call configure,tsan)
 	@cmake --build build/tsan -j $(JOBS) --target ei_tests_threads

@@ -45,8 +45,9 @@ Result<std::unique_ptr<Engine>> Engine::load(const EngineOptions& options) {
   if (tokenizer->vocab_size() >
       config.vocab)  // read_config() has counted the tokens of the file; libllama's word counts
     return file.named(Error{ErrorKind::kModel, "invalid model: libllama reads more tokens than it has embeddings for"});
-  EI_ASSIGN_OR_RETURN(auto backend,
-                      create_backend(options.backend, with_packed_budget(options.backend_options, config, file)));
+  const BackendOptions backend_options = with_packed_budget(options.backend_options, config, file);
+  EI_ASSIGN_OR_RETURN(auto backend, options.make_backend ? options.make_backend(backend_options)
+                                                         : create_backend(options.backend, backend_options));
   const int64_t before = current_rss_bytes();
   const int64_t weights_need = memory_need(config, file, 0, DType::kF32, DType::kF32, 0).weights;
   if (available >= 0 && weights_need > available) {
@@ -55,7 +56,7 @@ Result<std::unique_ptr<Engine>> Engine::load(const EngineOptions& options) {
                                  "model or a smaller quantisation",
                                  static_cast<long long>(weights_need >> 20), static_cast<long long>(available >> 20)));
   }
-  Result<model::Weights> weights = model::load_weights(file, config, *backend);
+  Result<model::Weights> weights = model::load_weights(file, config, *backend, options.cancel);
   if (!weights.ok()) return file.named(weights.error());
   const int64_t held = std::max<int64_t>(current_rss_bytes() - before, 0);
   auto state = std::make_unique<State>(State{.file = std::move(file),

@@ -1,10 +1,12 @@
 // Engine: a loaded model on a backend. Const after load; any number of sessions run on it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "backend/backend.h"
+#include "base/cancel.h"
 #include "base/result.h"
 #include "engine/session.h"
 #include "gguf/file.h"
@@ -18,6 +20,9 @@ struct EngineOptions {
   std::string model_path;
   std::string backend = "cpu";
   BackendOptions backend_options;
+  const CancelToken* cancel = nullptr;  // kInterrupted soon after it was raised, while weights are loaded
+  // A backend that is not in the registry, instead of `backend`.
+  std::function<Result<std::unique_ptr<Backend>>(const BackendOptions&)> make_backend = nullptr;
 };
 
 class Engine {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/cancel.h"
 #include "base/result.h"
 #include "kv/head_slots.h"
 #include "kv/page_pool.h"
@@ -73,8 +74,10 @@ class Store {
   PagePool::Usage pool_usage() const { return pool_->usage(); }  // this store and its forks together
 
   // One file, written atomically and checksummed (store_file.cpp). `model_hash` must be the same to load it again.
-  Status save(const std::string& path, uint64_t model_hash) const;
-  static Result<Store> load(const std::string& path, uint64_t model_hash, const Backend& backend);
+  // Both end in kInterrupted, as if they had not been called, soon after `cancel` (may be null) was raised.
+  Status save(const std::string& path, uint64_t model_hash, const CancelToken* cancel = nullptr) const;
+  static Result<Store> load(const std::string& path, uint64_t model_hash, const Backend& backend,
+                            const CancelToken* cancel = nullptr);
 
  private:
   struct Layer {

@@ -31,6 +31,8 @@ constexpr int32_t kMaxKvHeads = 4096;
 constexpr int32_t kMaxHeadDim = 4096;
 constexpr int32_t kMaxPageSlots = 1024;
 
+bool raised(const CancelToken* cancel) { return cancel != nullptr && cancel->cancelled(); }
+
 struct Description {
   StoreConfig config;
   int32_t next = 0;
@@ -117,7 +119,7 @@ Result<HeadDescription> read_head(FileReader& file, int32_t next) {
 
 }  // namespace
 
-Status Store::save(const std::string& path, uint64_t model_hash) const {
+Status Store::save(const std::string& path, uint64_t model_hash, const CancelToken* cancel) const {
   const int32_t next = next_position();
   for (const Layer& layer : layers_) {
     if (layer.next != next) {
@@ -142,6 +144,7 @@ Status Store::save(const std::string& path, uint64_t model_hash) const {
   const auto put_rows = [&](const HeadSlots& head, void* (PageLayout::*row)(const Page&, int64_t) const,
                             size_t row_bytes) -> Status {
     for (int64_t slot = 0; slot < head.length(); slot += layout_.slots) {
+      if (raised(cancel)) return Error{ErrorKind::kInterrupted, "interrupted"};
       const size_t bytes = static_cast<size_t>(std::min(layout_.slots, head.length() - slot)) * row_bytes;
       EI_RETURN_IF_ERROR(backend_->copy_out(rows.data(), (layout_.*row)(head.page(slot / layout_.slots), 0), bytes));
       EI_RETURN_IF_ERROR(file.put(rows.data(), bytes));
@@ -158,7 +161,8 @@ Status Store::save(const std::string& path, uint64_t model_hash) const {
   return file.commit();
 }
 
-Result<Store> Store::load(const std::string& path, uint64_t model_hash, const Backend& backend) {
+Result<Store> Store::load(const std::string& path, uint64_t model_hash, const Backend& backend,
+                          const CancelToken* cancel) {
   FileReader file(path);
   EI_RETURN_IF_ERROR(file.open());
   EI_ASSIGN_OR_RETURN(const Description described, read_description(file, model_hash));
@@ -190,6 +194,7 @@ Result<Store> Store::load(const std::string& path, uint64_t model_hash, const Ba
   const auto get_rows = [&](const HeadSlots& head, void* (PageLayout::*row)(const Page&, int64_t) const,
                             size_t bytes_per_row) -> Status {
     for (int64_t slot = 0; slot < head.length(); slot += layout.slots) {
+      if (raised(cancel)) return Error{ErrorKind::kInterrupted, "interrupted"};
       const size_t bytes = static_cast<size_t>(std::min(layout.slots, head.length() - slot)) * bytes_per_row;
       EI_RETURN_IF_ERROR(file.get(rows.data(), bytes));
       EI_RETURN_IF_ERROR(backend.copy_in((layout.*row)(head.page(slot / layout.slots), 0), rows.data(), bytes));

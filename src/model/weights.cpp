@@ -13,7 +13,8 @@ namespace {
 // Without a backend it only looks whether everything is there; the weights are null then.
 class Loader {
  public:
-  Loader(const gguf::File& file, const Backend* backend) : file_(file), backend_(backend) {}
+  Loader(const gguf::File& file, const Backend* backend, const CancelToken* cancel = nullptr)
+      : file_(file), backend_(backend), cancel_(cancel) {}
 
   struct Wanted {
     std::string name;
@@ -25,6 +26,7 @@ class Loader {
   Result<WeightPtr> matrix(const std::vector<Wanted>& wanted, MatrixUse use = MatrixUse::kEveryToken) const {
     EI_ASSIGN_OR_RETURN(const std::vector<HostTensor> parts, find(wanted));
     if (backend_ == nullptr) return WeightPtr();
+    if (cancel_ != nullptr && cancel_->cancelled()) return Error{ErrorKind::kInterrupted, "interrupted"};
     EI_ASSIGN_OR_RETURN(WeightPtr weight, backend_->load_matrix(parts, use));
     // What was copied need not stay in memory twice; what is read in place comes back at the first use.
     for (const Wanted& part : wanted) file_.release_pages(*file_.tensor(part.name));
@@ -75,6 +77,7 @@ class Loader {
 
   const gguf::File& file_;
   const Backend* backend_;
+  const CancelToken* cancel_;  // may be null
 };
 
 // A tensor that nothing here reads would change what the model computes (a scale, a further projection): better no
@@ -177,9 +180,10 @@ Status check_tensors(const gguf::File& file, const Config& config) {
   return {};
 }
 
-Result<Weights> load_weights(const gguf::File& file, const Config& config, const Backend& backend) {
+Result<Weights> load_weights(const gguf::File& file, const Config& config, const Backend& backend,
+                             const CancelToken* cancel) {
   EI_RETURN_IF_ERROR(check_names(file, config));
-  return load_all(Loader(file, &backend), config);
+  return load_all(Loader(file, &backend, cancel), config);
 }
 
 }  // namespace ei::model

@@ -39,6 +39,8 @@ struct Weights {
 
 // Whether load_weights would find what it wants: the names, shapes and types alone.
 Status check_tensors(const gguf::File& file, const Config& config);
-Result<Weights> load_weights(const gguf::File& file, const Config& config, const Backend& backend);
+// kInterrupted behind the matrix during which `cancel` (may be null) was raised.
+Result<Weights> load_weights(const gguf::File& file, const Config& config, const Backend& backend,
+                             const CancelToken* cancel = nullptr);
 
 }  // namespace ei::model

@@ -6,7 +6,7 @@
 #include "malformed_files.h"
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
+  if (argc != 2 || argv[1][0] == '-') {
     std::fprintf(stderr, "usage: gguf_corpus FOLDER\n");
     return 2;
   }
