@@ -23,6 +23,7 @@ void add_options(CLI::App& app, ei::RandomModelSpec& spec) {
   app.add_option("--ffn", spec.ffn, "length of the feed-forward state")->capture_default_str();
   app.add_option("--vocab", spec.vocab, "number of tokens")->capture_default_str();
   app.add_option("--context", spec.context, "tokens the model claims to read")->capture_default_str();
+  app.add_flag("--scales", spec.scales, "a scale beside each matrix of a layer, as NVFP4 files have (llama, qwen3)");
   app.add_flag("--tied,!--untied", spec.tied, "share the token embedding with the output");
   app.add_flag("--qkv-bias", spec.qkv_bias, "biases of q, k and v (qwen2 and pangu-embedded always have them)");
   app.add_option("--rope-base", spec.rope_base)->capture_default_str();

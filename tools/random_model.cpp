@@ -78,6 +78,9 @@ Status check_spec(const RandomModelSpec& spec) {
   if (spec.rope_scaling == RandomRopeScaling::kLlama3 && spec.family != "llama" && spec.family != "pangu-embedded") {
     return make_error(ErrorKind::kUsage, "--rope-scaling llama3 exists for llama and pangu-embedded only");
   }
+  if (spec.scales && spec.family != "llama" && spec.family != "qwen3") {
+    return make_error(ErrorKind::kUsage, "--scales exists for llama and qwen3 only");
+  }
   if (!(spec.rope_base > 1.0) || !(spec.rope_factor > 0.0) || spec.rope_original_context < 1) {
     return make_error(ErrorKind::kUsage, "the RoPE base must be above 1, its factor and original context above 0");
   }
@@ -188,6 +191,12 @@ class Planner {
       if (cols % type->block_elements != 0) continue;
       plan_.writer.tensor(name, *type, std::vector<int64_t>{cols, rows});
       plan_.tensors.push_back({type, cols, rows, 0.0, gain / std::sqrt(static_cast<double>(cols)), {}});
+      const bool output = name == "output.weight" && type->name == "NVFP4";
+      if (spec_.scales && (name.starts_with("blk.") || output)) {
+        const std::string beside = name.substr(0, name.rfind('.'));
+        fixed(beside + ".scale", {0.5f + 0.125f * static_cast<float>(plan_.tensors.size() % 9)});
+        fixed(beside + ".input_scale", {1.0f});
+      }
       return {};
     }
     return make_error(ErrorKind::kUsage, "%s has rows of %lld elements; %s needs a multiple of %lld", name.c_str(),

@@ -26,6 +26,7 @@ struct RandomModelSpec {
   int64_t context = 4096;
   bool tied = true;       // the token embedding is also the output matrix
   bool qkv_bias = false;  // always on for qwen2 and pangu-embedded
+  bool scales = false;    // llama and qwen3: a number beside each matrix of a layer that its products are multiplied by
   double rope_base = 10000.0;
   RandomRopeScaling rope_scaling = RandomRopeScaling::kNone;
   double rope_factor = 4.0;

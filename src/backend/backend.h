@@ -31,7 +31,8 @@ struct HostTensor {
   int64_t cols = 0;
   const void* data = nullptr;
   std::span<const std::byte>
-      mapping{};  // of the file, when `data` lies in one: pages may be given back, they come again
+      mapping{};    // of the file, when `data` lies in one: pages may be given back, they come again
+  float scale = 1;  // of a matrix: products by it are multiplied by this, in front of a bias
 };
 
 // How a matrix will be multiplied: by every token of a prompt, or by a few rows only (the output matrix), for which no

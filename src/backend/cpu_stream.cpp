@@ -130,6 +130,14 @@ void CpuStream::matmul(const Weight& weight, Matrix x, Matrix y, const Weight* b
   } else {
     matmul_ggml(own, x, y);
   }
+  for (const ScaledRows& part : own.scaled) {
+    add_rows(y.rows, [out = y.columns(part.first_row, part.rows), scale = part.scale](Range rows) {
+      for (int64_t row = rows.begin; row < rows.end; ++row) {
+        float* values = out.data + row * out.stride;
+        for (int64_t i = 0; i < out.cols; ++i) values[i] *= scale;
+      }
+    });
+  }
   if (bias != nullptr) {
     add_rows(y.rows, [this, y, values = gain_of(bias)](Range rows) { rowwise_.add_bias(values, y, rows); });
   }

@@ -68,6 +68,11 @@ Result<std::unique_ptr<CpuWeight>> load_cpu_matrix(const GgmlDevice& device, std
   auto weight = std::make_unique<CpuWeight>();
   weight->cols = parts.front().cols;
   weight->rows = rows_of(parts);
+  int64_t begin = 0;
+  for (const HostTensor& part : parts) {
+    if (part.scale != 1) weight->scaled.push_back({begin, part.rows, part.scale});
+    begin += part.rows;
+  }
   weight->context = ggml_init({ggml_tensor_overhead() * (parts.size() + 1), nullptr, /*no_alloc=*/true});
   int64_t first_row = 0;
   while (!parts.empty()) {

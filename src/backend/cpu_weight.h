@@ -19,6 +19,13 @@ struct WeightPart {
   int64_t rows = 0;
 };
 
+// The products of these rows are multiplied by `scale`.
+struct ScaledRows {
+  int64_t first_row = 0;
+  int64_t rows = 0;
+  float scale = 1;
+};
+
 // The rows of a stacked matrix as the model file has them, decoded on demand.
 class FileRows {
  public:
@@ -40,6 +47,7 @@ class FileRows {
 struct CpuWeight : Weight {
   ~CpuWeight() override;
   std::vector<WeightPart> parts;                  // for matmul
+  std::vector<ScaledRows> scaled;                 // behind it; empty for nearly all models
   std::vector<float> vector;                      // for norms and biases
   HostTensor table;                               // for embed: rows stay in the model file
   std::unique_ptr<DenseProvider::Packed> packed;  // for prompts through a provider, when it fitted the budget

@@ -39,6 +39,7 @@ Result<std::unique_ptr<Weight>> load_f32(std::span<const HostTensor> parts) {
     } else {
       to_float(part.data, weight->data.data() + old, static_cast<int64_t>(count));
     }
+    for (size_t i = old; i < weight->data.size(); ++i) weight->data[i] *= part.scale;
     weight->rows += part.rows;
     weight->cols = part.cols;
   }

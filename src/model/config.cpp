@@ -238,6 +238,8 @@ Result<Config> read_config(const gguf::File& file) {
   config.activation = family->activation;
   config.qk_norm = family->qk_norm;
   config.post_norms = family->post_norms;
+  config.scales = family->scales;
+  config.ignores_factors = family->ignores_factors;
   config.embedding_scale = family->scaled_embedding ? std::sqrt(static_cast<float>(config.width)) : 1.0f;
   config.attention_scale = 1.0f / std::sqrt(static_cast<float>(config.head_dim));
   // Gemma 3 27B (62 layers) divides by the square root of width / heads instead; its file does not say so.

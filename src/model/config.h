@@ -38,8 +38,10 @@ struct Config {
   float embedding_scale = 1.0f;
   float logit_softcap = 0;  // 0: none
   Activation activation = Activation::kSilu;
-  bool qk_norm = false;     // RMS norm on every head of Q and K before the rotation
-  bool post_norms = false;  // norms behind attention and feed-forward too (Gemma)
+  bool qk_norm = false;          // RMS norm on every head of Q and K before the rotation
+  bool post_norms = false;       // norms behind attention and feed-forward too (Gemma)
+  bool scales = false;           // tensors with a scale beside each matrix are understood
+  bool ignores_factors = false;  // rope_freqs.weight may be there and says nothing
   std::vector<Rope> ropes;
   std::vector<LayerFacts> per_layer;  // [layers]
 

@@ -6,10 +6,10 @@ namespace ei::model {
 
 std::span<const Family> families() {
   static constexpr std::array<Family, 5> kFamilies{{
-      {.arch = "llama", .rope_interleaved = true, .frequency_factors = true, .whole_rotation = true},
+      {.arch = "llama", .rope_interleaved = true, .frequency_factors = true, .whole_rotation = true, .scales = true},
       {.arch = "qwen2"},
-      {.arch = "qwen3", .qk_norm = true},
-      {.arch = "pangu-embedded"},
+      {.arch = "qwen3", .scales = true, .qk_norm = true},
+      {.arch = "pangu-embedded", .ignores_factors = true},
       {.arch = "gemma3",
        .qk_norm = true,
        .post_norms = true,

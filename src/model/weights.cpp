@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <span>
 #include <string_view>
 
@@ -52,6 +53,21 @@ class Loader {
   bool has(const std::string& name) const { return file_.tensor(name) != nullptr; }
 
  private:
+  // Of "x.weight" what "x.scale" says; 1 where there is none.
+  Result<float> scale_of(const std::string& name) const {
+    constexpr std::string_view kSuffix = "weight";
+    if (!name.ends_with(kSuffix)) return 1.0f;
+    const std::string beside = name.substr(0, name.size() - kSuffix.size()) + "scale";
+    const gguf::Tensor* tensor = file_.tensor(beside);
+    if (tensor == nullptr) return 1.0f;
+    float scale = 0;
+    if (tensor->type->name == "F32" && tensor->shape.size() == 1 && tensor->shape[0] == 1)
+      std::memcpy(&scale, tensor->data, sizeof scale);
+    if (!std::isfinite(scale) || scale == 0)
+      return make_error(ErrorKind::kModel, "invalid model: tensor '%s' is not one number", beside.c_str());
+    return scale;
+  }
+
   Result<std::vector<HostTensor>> find(const std::vector<Wanted>& wanted) const {
     std::vector<HostTensor> parts;
     for (const Wanted& part : wanted) {
@@ -70,7 +86,8 @@ class Loader {
                           std::string(tensor->type->name).c_str(), part.name.c_str(),
                           gguf::supported_tensor_types().c_str());
       }
-      parts.push_back({tensor->name, tensor->type->id, part.rows, part.cols, tensor->data, file_.mapping()});
+      EI_ASSIGN_OR_RETURN(const float scale, scale_of(part.name));
+      parts.push_back({tensor->name, tensor->type->id, part.rows, part.cols, tensor->data, file_.mapping(), scale});
     }
     return parts;
   }
@@ -88,6 +105,9 @@ Status check_names(const gguf::File& file, const Config& config) {
       "attn_k.weight",    "attn_k.bias",     "attn_v.weight",   "attn_v.bias",         "attn_output.weight",
       "attn_output.bias", "ffn_norm.weight", "ffn_gate.weight", "ffn_gate.bias",       "ffn_up.weight",
       "ffn_up.bias",      "ffn_down.weight", "ffn_down.bias",   "attn_rot_embd.weight"};
+  // Of matrices; input_scale is for devices that multiply such weights in four bits.
+  static constexpr std::string_view kScaled[] = {"attn_qkv",    "attn_q",   "attn_k", "attn_v",
+                                                 "attn_output", "ffn_gate", "ffn_up", "ffn_down"};
   static constexpr std::string_view kQkNorms[] = {"attn_q_norm.weight", "attn_k_norm.weight"};
   static constexpr std::string_view kPostNorms[] = {"post_attention_norm.weight", "post_ffw_norm.weight"};
   static constexpr std::string_view kModel[] = {"token_embd.weight", "output_norm.weight", "output.weight",
@@ -98,14 +118,20 @@ Status check_names(const gguf::File& file, const Config& config) {
   for (const gguf::Tensor& tensor : file.tensors()) {
     std::string_view name = tensor.name;
     bool known = among(kModel, name) || name.starts_with("cls.") ||  // cls: heads of classifiers, beside the model
-                 (name == "rope_freqs.weight" && !config.ropes[0].factors.empty());
+                 (name == "rope_freqs.weight" && (!config.ropes[0].factors.empty() || config.ignores_factors));
+    const gguf::Tensor* output = file.tensor("output.weight");
+    if (config.scales && output != nullptr && output->type->name == "NVFP4")
+      known = known || name == "output.scale" || name == "output.input_scale";
     if (name.starts_with("blk.")) {
       const size_t dot = name.find('.', 4);
       const std::string number(name.substr(4, dot == std::string_view::npos ? dot : dot - 4));
       name = dot == std::string_view::npos ? "" : name.substr(dot + 1);
       const long layer = std::strtol(number.c_str(), nullptr, 10);
       const bool inside = layer >= 0 && layer < config.layers && std::to_string(layer) == number;
-      known = inside && (among(kLayer, name) || (config.qk_norm && among(kQkNorms, name)) ||
+      const std::string_view beside = name.substr(0, name.find('.'));
+      const bool scale = config.scales && among(kScaled, beside) &&
+                         (name.substr(beside.size()) == ".scale" || name.substr(beside.size()) == ".input_scale");
+      known = inside && (among(kLayer, name) || scale || (config.qk_norm && among(kQkNorms, name)) ||
                          (config.post_norms && among(kPostNorms, name)));
     }
     if (!known) {

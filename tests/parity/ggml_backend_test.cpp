@@ -62,6 +62,17 @@ TEST(GgmlBackend, GivesLibllamasLogitsOfTheEmbeddedModel) {
   expect_same_logits(EI_SOURCE_DIR "/assets/needle-14m-128k-q8_0.gguf", kReadings);
 }
 
+TEST(GgmlBackend, ScalesProductsAsLibllamaDoes) {
+  for (const char* family : {"llama", "qwen3"}) {
+    RandomModelSpec spec = small_spec(family, "NVFP4");
+    spec.scales = true;
+    spec.tied = false;
+    SCOPED_TRACE(family);
+    constexpr Reading kReadings[] = {{100}};
+    expect_same_logits(RandomModelFile(spec).path(), kReadings);
+  }
+}
+
 TEST(GgmlBackend, TurnsVectorsAsLibllamaDoes) {
   for (const RandomRopeScaling scaling :
        {RandomRopeScaling::kLinear, RandomRopeScaling::kYarn, RandomRopeScaling::kLlama3}) {

@@ -97,8 +97,10 @@ TEST(LatentCache, HoldsTwentyThousandGeneratedTokensInsideBudgetPlusRepeat) {
   EXPECT_GT(session.stats().compressions, 70);
 }
 
-TEST(Weights, RefusesTensorsThatNothingUses) {
-  const RandomModelFile file(small_spec("llama", "F32"));
+// A model with one more tensor, of one number.
+void expect_refusal(const char* family, const char* name) {
+  SCOPED_TRACE(::testing::Message() << family << " " << name);
+  const RandomModelFile file(small_spec(family, "F32"));
   ggml_context* tensors = nullptr;
   gguf_context* from = gguf_init_from_file(file.path().c_str(), {.no_alloc = false, .ctx = &tensors});
   ASSERT_NE(from, nullptr);
@@ -107,11 +109,11 @@ TEST(Weights, RefusesTensorsThatNothingUses) {
   for (int64_t i = 0; i < gguf_get_n_tensors(from); ++i)
     gguf_add_tensor(to, ggml_get_tensor(tensors, gguf_get_tensor_name(from, i)));
   ggml_context* more = ggml_init({.mem_size = 1 << 16, .mem_buffer = nullptr, .no_alloc = false});
-  ggml_tensor* scale = ggml_new_tensor_1d(more, GGML_TYPE_F32, 1);
-  ggml_set_name(scale, "blk.0.attn_q.scale");
-  *static_cast<float*>(scale->data) = 2;
-  gguf_add_tensor(to, scale);
-  const std::string path = file.path() + ".scaled";
+  ggml_tensor* added = ggml_new_tensor_1d(more, GGML_TYPE_F32, 1);
+  ggml_set_name(added, name);
+  *static_cast<float*>(added->data) = 2;
+  gguf_add_tensor(to, added);
+  const std::string path = file.path() + ".more";
   EXPECT_TRUE(gguf_write_to_file(to, path.c_str(), /*only_meta=*/false));
   ggml_free(more);
   ggml_free(tensors);
@@ -123,7 +125,15 @@ TEST(Weights, RefusesTensorsThatNothingUses) {
   std::filesystem::remove(path);
   ASSERT_FALSE(loaded.ok());
   EXPECT_EQ(loaded.error().kind, ErrorKind::kModel);
-  EXPECT_NE(loaded.error().message.find("blk.0.attn_q.scale"), std::string::npos) << loaded.error().message;
+  EXPECT_NE(loaded.error().message.find(name), std::string::npos) << loaded.error().message;
+}
+
+TEST(Weights, RefusesTensorsThatNothingUses) {
+  expect_refusal("llama", "blk.0.attn_gate.weight");
+  expect_refusal("llama", "blk.0.ffn_norm.scale");
+  expect_refusal("llama", "output.scale");  // of weights in NVFP4 only
+  expect_refusal("gemma3", "blk.0.attn_q.scale");
+  expect_refusal("qwen2", "rope_freqs.weight");
 }
 
 }  // namespace

@@ -72,6 +72,18 @@ TEST_P(WeightTypes, MatchLibllama) { expect_parity(small_spec("llama", GetParam(
 INSTANTIATE_TEST_SUITE_P(Rare, WeightTypes, ::testing::ValuesIn(rare_types()),
                          [](const auto& test) { return test.param; });
 
+TEST(ScaledWeights, MatchLibllama) {
+  for (const char* family : {"llama", "qwen3"}) {
+    for (const char* type : {"NVFP4", "Q8_0"}) {
+      SCOPED_TRACE(::testing::Message() << family << " " << type);
+      RandomModelSpec spec = small_spec(family, type);
+      spec.scales = true;
+      spec.tied = false;
+      expect_parity(spec, kWorstDivergence);
+    }
+  }
+}
+
 TEST(MixedWeightTypes, MatchLibllama) {
   RandomModelSpec spec = small_spec("llama", "F32");
   spec.types = all_types();
