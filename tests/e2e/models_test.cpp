@@ -4,10 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "printed_json.h"
 #include "process.h"
+#include "tools/random_model.h"
 
 namespace ei::e2e {
 namespace {
@@ -48,6 +51,26 @@ TEST(Models, OfAnotherShapeThanTheySayAreRefusedByInfoAndByRunInTheSameWords) {
     const Outcome info = run(with_model("info", path));
     expect_line(info, 3, "entropyinfer: " + path + ": ");
     expect_line(run(with_model("run", path)), 3, info.err);
+  }
+}
+
+// The scale of an input, which nothing reads, under names that are no layer's.
+TEST(Models, WithTensorsOfNoLayerAreRefused) {
+  RandomModelSpec spec;
+  spec.scales = true;
+  const std::string path = write_file("layers.gguf", "");
+  ASSERT_TRUE(make_random_model(spec, path).ok());
+  EXPECT_EQ(run({"info", "-m", path}).code, 0);
+  std::ifstream stream(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(stream), {}};
+  const std::string name = "blk.1.attn_q.input_scale";
+  const size_t at = bytes.find(name);
+  ASSERT_NE(at, std::string::npos);
+  for (const char* layer : {"+", "-", " ", "2", "x"}) {
+    std::string changed = bytes;
+    changed.replace(at + 4, 1, layer);
+    const std::string other = write_file("no_layer.gguf", changed);
+    expect_line(run({"info", "-m", other}), 3, "nothing here uses its tensor 'blk." + std::string(layer) + ".attn_q");
   }
 }
 
