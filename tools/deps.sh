@@ -8,7 +8,8 @@
 #   fetch NAME  one package of tools/deps.lock; prints its path
 # Finished steps are skipped and half a download is kept, so an interrupted run goes on where it stopped; a finished one
 # needs no network.
-# Environment: EI_DEPS_DIR (default .deps), EI_MODELS_DIR (default models), LLAMA_CPP_DIR, EI_PORTABLE=ON.
+# Environment: EI_DEPS_DIR (default .deps), EI_MODELS_DIR (default models), LLAMA_CPP_DIR, EI_PORTABLE=ON; for its tests
+# EI_APT_LISTS, where apt-get keeps its package lists.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 deps=$(realpath -m "${EI_DEPS_DIR:-$root/.deps}")

@@ -66,7 +66,7 @@ Slabs::Slab new_slab(ggml_backend_buffer_type_t type, size_t bytes) {
   const std::shared_ptr<ggml_backend_buffer> buffer(allocate(type, bytes + lead), ggml_backend_buffer_free);
   if (buffer == nullptr) return {};
   auto* data = static_cast<std::byte*>(ggml_backend_buffer_get_base(buffer.get()));
-  if (lead > 0) data += (kHugePage - reinterpret_cast<uintptr_t>(data) % kHugePage) % kHugePage;
+  if (lead > 0) data += to_next_huge_page(data);
   prefer_huge_pages(data, bytes);
   return {buffer, data};
 }

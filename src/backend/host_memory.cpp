@@ -25,6 +25,10 @@ Status check_available(size_t bytes) {
 }
 }  // namespace
 
+size_t to_next_huge_page(const void* data) {
+  return (kHugePage - reinterpret_cast<uintptr_t>(data) % kHugePage) % kHugePage;
+}
+
 Result<Buffer> allocate_host(size_t bytes) {
   if (bytes == 0) return Buffer();
   // Large memory starts on a huge page where the system has them, so that a long cache needs few address look-ups.
@@ -38,7 +42,7 @@ Result<Buffer> allocate_host(size_t bytes) {
   }
   if (huge) {
     auto* first = static_cast<std::byte*>(data);
-    const size_t skipped = (kHugePage - reinterpret_cast<uintptr_t>(first) % kHugePage) % kHugePage;
+    const size_t skipped = to_next_huge_page(first);
     const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
     const size_t kept = (bytes + page - 1) / page * page;
     if (skipped > 0) munmap(first, skipped);
@@ -52,7 +56,7 @@ Result<Buffer> allocate_host(size_t bytes) {
 
 void prefer_huge_pages(void* data, size_t bytes) {
   auto* first = static_cast<std::byte*>(data);
-  const size_t skipped = (kHugePage - reinterpret_cast<uintptr_t>(first) % kHugePage) % kHugePage;
+  const size_t skipped = to_next_huge_page(first);
   if (skipped >= bytes) return;
   const size_t whole = (bytes - skipped) / kHugePage * kHugePage;
   if (whole > 0) madvise(first + skipped, whole, MADV_HUGEPAGE);

@@ -11,6 +11,7 @@ namespace ei {
 
 class Slabs {
  public:
+  // A slab, or a piece of one that keeps the whole of it.
   struct Slab {
     std::shared_ptr<void> owner;  // null: no memory
     std::byte* data = nullptr;

@@ -15,11 +15,7 @@ namespace {
 using nlohmann::json;
 
 // 3 000 000 bytes are minutes of work.
-std::string long_text(size_t bytes = 3000000) {
-  std::string text;
-  while (text.size() < bytes) text += "The miller went down to the river and counted the boats again. ";
-  return write_file("long.txt", text);
-}
+std::string long_text(size_t bytes = 3000000) { return write_file("long.txt", prose(bytes)); }
 
 TEST(Interrupt, PerplexityIsThatOfTheChunksItHasFinished) {
   const std::vector<std::string> arguments = {"perplexity",      "-f",   long_text(),       "-c",    "256",

@@ -3,8 +3,6 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <fstream>
-#include <iterator>
 
 #include "base/check.h"
 #include "gguf/small_model.h"
@@ -13,11 +11,6 @@
 namespace ei::e2e {
 
 namespace {
-std::string model_bytes() {
-  std::ifstream file(model(), std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 // Where the value of `key` begins, behind its type.
 size_t value_at(const std::string& bytes, const std::string& key) {
   const size_t at = bytes.find(gguf::encode_text(key));
@@ -32,13 +25,13 @@ void replace(gguf::Writer& writer, const char* key, uint32_t value) {
 }  // namespace
 
 std::string model_with_number(const std::string& name, const std::string& key, uint32_t bits) {
-  std::string bytes = model_bytes();
+  std::string bytes = contents(model());
   std::memcpy(bytes.data() + value_at(bytes, key), &bits, sizeof bits);
   return write_file(name, bytes);
 }
 
 std::string model_with_template(const std::string& name, std::string source) {
-  std::string bytes = model_bytes();
+  std::string bytes = contents(model());
   const size_t at = value_at(bytes, "tokenizer.chat_template");
   uint64_t room = 0;
   std::memcpy(&room, bytes.data() + at, sizeof room);

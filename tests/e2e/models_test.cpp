@@ -4,8 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "printed_json.h"
@@ -61,8 +59,7 @@ TEST(Models, WithTensorsOfNoLayerAreRefused) {
   const std::string path = write_file("layers.gguf", "");
   ASSERT_TRUE(make_random_model(spec, path).ok());
   EXPECT_EQ(run({"info", "-m", path}).code, 0);
-  std::ifstream stream(path, std::ios::binary);
-  const std::string bytes{std::istreambuf_iterator<char>(stream), {}};
+  const std::string bytes = contents(path);
   const std::string name = "blk.1.attn_q.input_scale";
   const size_t at = bytes.find(name);
   ASSERT_NE(at, std::string::npos);

@@ -7,7 +7,6 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <thread>
 
 #include "printed_json.h"
@@ -15,12 +14,6 @@
 
 namespace ei::e2e {
 namespace {
-
-std::string long_prompt(size_t bytes) {
-  std::string text;
-  while (text.size() < bytes) text += "The miller went down to the river and counted the boats again. ";
-  return text;
-}
 
 std::string new_folder(const std::string& name) {
   const std::string folder = write_file(name, "") + ".d";
@@ -67,8 +60,8 @@ TEST(LongTexts, AreSaidToBeLongerThanTheTraining) {
 
 TEST(Logits, CountTheirPromptIntoTheTimeToTheFirstToken) {
   const std::string folder = new_folder("timed");
-  const Outcome outcome = run(Invocation{.arguments = {"run", "-n", "1", "--json", "--logits-out", folder + "/logits"},
-                                         .input = long_prompt(8000)});
+  const Outcome outcome = run(
+      Invocation{.arguments = {"run", "-n", "1", "--json", "--logits-out", folder + "/logits"}, .input = prose(8000)});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const nlohmann::json timings = parse(outcome.out)["timings"];
   EXPECT_GE(timings["ttft_ms"].get<double>(), timings["prompt_ms"].get<double>()) << timings;
@@ -83,7 +76,7 @@ TEST(Logits, LeaveNothingBehindWhenTheProgramIsLeftAtOnceOrKilled) {
   for (const bool killed : {false, true}) {
     const std::string folder = new_folder(killed ? "killed" : "left");
     Process process({.arguments = {"run", "-n", "1", "-t", "1", "-b", "256", "--logits-out", folder + "/logits"},
-                     .input = long_prompt(60000)});
+                     .input = prose(60000)});
     ASSERT_TRUE(process.wait_for_err("reading the prompt"));
     if (killed) {
       process.send(SIGKILL);
@@ -93,11 +86,6 @@ TEST(Logits, LeaveNothingBehindWhenTheProgramIsLeftAtOnceOrKilled) {
     process.finish();
     EXPECT_TRUE(std::filesystem::is_empty(folder));
   }
-}
-
-std::string contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 std::vector<double> probabilities(const float* logits, size_t count) {

@@ -16,6 +16,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "base/check.h"
 #include "base/clock.h"
@@ -247,6 +249,17 @@ std::string write_file(const std::string& name, const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), file);
   std::fclose(file);
   return path;
+}
+
+std::string contents(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string prose(size_t bytes) {
+  std::string text;
+  while (text.size() < bytes) text += "The miller went down to the river and counted the boats again. ";
+  return text;
 }
 
 }  // namespace ei::e2e

@@ -76,5 +76,7 @@ void expect_line(const Outcome& outcome, int code, const std::string& message);
 
 std::string model();                                                       // the model that ships with the program
 std::string write_file(const std::string& name, const std::string& text);  // in a folder of this test run; its path
+std::string contents(const std::string& path);                             // of a file, byte for byte
+std::string prose(size_t bytes);                                           // at least so much of one dull sentence
 
 }  // namespace ei::e2e

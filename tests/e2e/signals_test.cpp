@@ -19,12 +19,6 @@ const std::vector<std::string> kEndless = {"run", "--raw", "-p", "Once upon a ti
 // Measured on two cores: 0.03 s, and 0.06 s beside two busy loops.
 constexpr double kPromisedSeconds = 1.0;
 
-std::string long_story() {
-  std::string story;
-  while (story.size() < 300000) story += "The miller went down to the river and counted the boats again. ";
-  return story;
-}
-
 TEST(Interrupt, TheFirstPrintsWhatThereIs) {
   Process process({.arguments = kEndless});
   ASSERT_TRUE(process.wait_for_out(" "));
@@ -66,7 +60,7 @@ TEST(Interrupt, TheSecondLeavesAPromptAtOnce) {
   for (const char* command : {"run", "chat"}) {
     for (const bool twice : {false, true}) {
       SCOPED_TRACE(std::string(command) + (twice ? ", twice" : ", once"));
-      Process process({.arguments = {command, "-v", "-f", "-"}, .input = long_story()});
+      Process process({.arguments = {command, "-v", "-f", "-"}, .input = prose(300'000)});
       ASSERT_TRUE(process.wait_for_err("loaded"));
       std::this_thread::sleep_for(std::chrono::milliseconds(1500));
       process.interrupt(twice);
@@ -109,7 +103,7 @@ void expect_stop_within_a_second(const Invocation& invocation) {
 TEST(Interrupt, ALongPromptStopsWithinASecondHoweverItIsRead) {
   for (const char* method : {"full", "entropyinfer", "entropyinfer-released"}) {
     SCOPED_TRACE(method);
-    expect_stop_within_a_second({.arguments = {"run", "-v", "--method", method}, .input = long_story()});
+    expect_stop_within_a_second({.arguments = {"run", "-v", "--method", method}, .input = prose(300'000)});
   }
 }
 

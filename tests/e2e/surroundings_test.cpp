@@ -5,7 +5,6 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
-#include <fstream>
 #include <thread>
 
 #include "base/cores.h"
@@ -15,21 +14,10 @@
 namespace ei::e2e {
 namespace {
 
-std::string prose(size_t bytes) {
-  std::string text;
-  while (text.size() < bytes) text += "The miller went down to the river and counted the boats again. ";
-  return text;
-}
-
 std::string folder_file(const std::string& name) {
   const std::string path = write_file(name, "");
   std::filesystem::remove(path);
   return path;
-}
-
-std::string contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 TEST(ClosedDescriptors, DoNotGoToTheNextFile) {

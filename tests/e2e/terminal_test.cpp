@@ -12,12 +12,10 @@ using Variables = std::vector<std::pair<std::string, std::string>>;
 
 // Long enough for the bar to be drawn (after a tenth of a second), in many steps.
 Outcome read_a_long_prompt(bool terminal, Variables variables, std::vector<std::string> more = {}) {
-  std::string text;
-  while (text.size() < 8000) text += "The miller went down to the river and counted the boats again. ";
   std::vector<std::string> arguments = {"run", "-n", "1", "-b", "32", "-t", "1", "--temp", "0"};
   arguments.insert(arguments.end(), more.begin(), more.end());
-  const Outcome outcome =
-      run(Invocation{.arguments = arguments, .input = text, .variables = std::move(variables), .terminal = terminal});
+  const Outcome outcome = run(Invocation{
+      .arguments = arguments, .input = prose(8000), .variables = std::move(variables), .terminal = terminal});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.err.find("generated  1 tokens"), std::string::npos) << outcome.err;
   EXPECT_EQ(outcome.out.find('\033'), std::string::npos);
