@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "kernels/attention.h"
-#include "kernels/peak.h"
-#include "kernels/random_kv.h"
-#include "kernels/reference/attention_scalar.h"
+#include "kernels/attention/attention.h"
+#include "kernels/attention/random_kv.h"
+#include "kernels/attention/reference/attention_scalar.h"
+#include "kernels/meter/roofline.h"
 #include "timing.h"
 
 namespace ei::kernels {
@@ -105,7 +105,7 @@ bool bench(const Case& item, const Settings& settings, int threads, const Peak& 
 int run(const Settings& settings) {
   bool right = true;
   for (const int threads : settings.threads) {
-    const Peak peak = measure_peak(threads).value();
+    const Roofline peak = measure_roofline(threads).value();
     std::printf("peak     threads=%d fp32_gflops=%.1f bf16_gflops=%.1f read_gbytes_s=%.1f\n", threads,
                 peak.fp32_flops * 1e-9, peak.bf16_flops * 1e-9, peak.read_bytes_per_s * 1e-9);
     for (const AttentionVariant* variant : attention_variants()) {

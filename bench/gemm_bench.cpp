@@ -16,9 +16,9 @@
 #include "backend/dense_provider.h"
 #include "backend/host_memory.h"
 #include "base/thread_pool.h"
-#include "kernels/gemm.h"
-#include "kernels/peak.h"
-#include "kernels/reference/gemm_reference.h"
+#include "kernels/meter/roofline.h"
+#include "kernels/products/gemm.h"
+#include "kernels/products/reference/gemm_reference.h"
 #include "timing.h"
 
 namespace ei {
@@ -178,7 +178,7 @@ int run(const Settings& settings) {
   bool right = true;
   for (const int threads : settings.threads) {
     ThreadPool pool(threads);
-    const double peak = kernels::measure_peak(threads).value().bf16_flops;
+    const double peak = kernels::measure_roofline(threads).value().bf16_flops;
     std::printf("peak threads=%d bf16_gflops=%.1f\n", threads, peak * 1e-9);
     for (const int64_t rows : settings.rows) {
       for (const std::string& shape : settings.shapes) {

@@ -9,9 +9,9 @@
 
 #include "base/random.h"
 #include "base/thread_pool.h"
-#include "kernels/attention.h"
-#include "kernels/cpu/profile.h"
-#include "kernels/random_kv.h"
+#include "kernels/attention/attention.h"
+#include "kernels/attention/random_kv.h"
+#include "kernels/block_scores/cpu/block_scores.h"
 #include "timing.h"
 
 namespace ei::kernels {

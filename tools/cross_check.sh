@@ -32,7 +32,7 @@ warnings="-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror"
 # The flags of an ISA file, from the one place that knows them.
 isa_flags() {
   awk -v target="$target" '/if\(CMAKE_SYSTEM_PROCESSOR/ { on = index($0, target) > 0 } on' src/kernels/isa.cmake |
-    sed -n "s/^ *ei_isa($(basename "$1") \"\(.*\)\")$/-O3 \1/p" | tr ';' ' '
+    sed -n "s|^ *ei_isa(${1#src/kernels/} \"\(.*\)\")$|-O3 \1|p" | tr ';' ' '
 }
 
 # compile SOURCE FLAGS...: an object in $build, unless it is newer than every header and its source.
@@ -69,8 +69,8 @@ if ! command -v "$qemu" >/dev/null || [ ! -d "$googletest" ]; then
   echo "cross_check: not run: needs $qemu (qemu-user) and GoogleTest's sources"
   exit 0
 fi
-for source in src/kernels/attention_test.cpp src/kernels/gemm_test.cpp src/kernels/rowwise_test.cpp src/kernels/cpu/profile_test.cpp \
-  src/kernels/cpu/peak_scores_test.cpp src/kernels/cpu/row_peaks_test.cpp src/kernels/cpu/window_scores_test.cpp; do
+for source in src/kernels/attention/attention_test.cpp src/kernels/products/gemm_test.cpp src/kernels/rowwise/rowwise_test.cpp src/kernels/block_scores/cpu/block_scores_cpu_test.cpp \
+  src/kernels/block_scores/cpu/peak_scores_test.cpp src/kernels/block_scores/cpu/row_peaks_test.cpp src/kernels/window_scores/cpu/window_scores_test.cpp; do
   compile "$source" $plain $warnings -I"$googletest/include"
 done
 for source in "$googletest/src/gtest-all.cc" "$googletest/src/gtest_main.cc"; do

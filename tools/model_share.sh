@@ -36,9 +36,9 @@ trap 'rm -rf "$work"' EXIT
 assembly() {
   local flags
   flags=$(awk -v target="$2" '/if\(CMAKE_SYSTEM_PROCESSOR/ { on = index($0, target) > 0 } on' src/kernels/isa.cmake |
-    sed -n "s/^ *ei_isa(attention_$3.cpp \"\(.*\)\")$/\1/p" | tr ';' ' ')
+    sed -n "s|^ *ei_isa(attention/cpu/attention_$3.cpp \"\(.*\)\")$|\1|p" | tr ';' ' ')
   # shellcheck disable=SC2086
-  "$1" -std=c++20 -O3 -ffp-contract=off -Isrc $flags -S "src/kernels/cpu/attention_$3.cpp" -o "$work/$3.s"
+  "$1" -std=c++20 -O3 -ffp-contract=off -Isrc $flags -S "src/kernels/attention/cpu/attention_$3.cpp" -o "$work/$3.s"
 }
 if [ -n "$arm" ]; then assembly "$arm" aarch64 neon; fi
 if [ -n "$x86" ]; then
@@ -113,7 +113,7 @@ def shape(name):
     """high, lanes of a row block, keys of a tile, multiply-adds a lane makes in one instruction"""
     if name == "neon":
         return 8, 8, 128, 1
-    source = pathlib.Path(f"src/kernels/cpu/attention_{name}.cpp").read_text()
+    source = pathlib.Path(f"src/kernels/attention/cpu/attention_{name}.cpp").read_text()
     width, high, vecs, pairs = re.search(r"LanesPrefill<Vec(\d+), (\d+), (\d+), (\w+)>", source).groups()
     return int(high), int(width) * int(vecs), 64, 2 if pairs == "true" else 1
 

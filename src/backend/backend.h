@@ -13,8 +13,9 @@
 
 #include "base/cancel.h"
 #include "base/result.h"
-#include "kernels/attention.h"
-#include "kernels/profile.h"
+#include "kernels/attention/attention.h"
+#include "kernels/block_scores/block_scores.h"
+#include "kernels/window_scores/window_scores.h"
 #include "plan/kv_view.h"
 #include "tensor/buffer.h"
 #include "tensor/dtype.h"
@@ -114,8 +115,8 @@ class Stream {
   virtual void softcap(Matrix x, float cap) = 0;
   virtual void copy(Matrix from, Matrix to) = 0;
 
-  // What a sparse prefill measures and chooses (contracts in kernels/profile.h). Plans are filled while the stream
-  // runs: an attention() recorded later reads them then.
+  // What a sparse prefill measures and chooses (contracts in kernels/block_scores/block_scores.h). Plans are filled
+  // while the stream runs: an attention() recorded later reads them then.
   virtual void block_extremes(const kernels::BlockExtremesParams& params) = 0;
   virtual void query_midrange(const kernels::QueryMidrangeParams& params) = 0;
   virtual void block_scores(const kernels::BlockScoreParams& params) = 0;

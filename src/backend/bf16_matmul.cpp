@@ -5,7 +5,7 @@
 
 #include "backend/host_memory.h"
 #include "base/check.h"
-#include "kernels/gemm.h"
+#include "kernels/products/gemm.h"
 
 namespace ei {
 namespace {

@@ -1,5 +1,5 @@
-// The dense provider on our own packed bf16 kernels (kernels/gemm.h): ARM CPUs with BFMMLA, x86 ones with AMX-BF16 or
-// AVX512-BF16.
+// The dense provider on our own packed bf16 kernels (kernels/products/gemm.h): ARM CPUs with BFMMLA, x86 ones with
+// AMX-BF16 or AVX512-BF16.
 #pragma once
 
 #include "backend/dense_provider.h"

@@ -13,7 +13,7 @@
 #include "backend/cpu_weight.h"
 #include "backend/ggml_device.h"
 #include "base/cancel.h"
-#include "kernels/rowwise.h"
+#include "kernels/rowwise/rowwise.h"
 
 namespace ei {
 

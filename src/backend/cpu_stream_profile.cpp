@@ -1,7 +1,7 @@
 // What a sparse prefill and a KV compression add to the graph of a chunk.
 #include "backend/cpu_stream.h"
-#include "kernels/cpu/profile.h"
-#include "kernels/cpu/window_scores.h"
+#include "kernels/block_scores/cpu/block_scores.h"
+#include "kernels/window_scores/cpu/window_scores.h"
 
 namespace ei {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "kernels/reference/gemm_reference.h"
+#include "kernels/products/reference/gemm_reference.h"
 
 namespace ei {
 namespace {

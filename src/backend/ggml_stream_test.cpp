@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "backend/backend.h"
-#include "kernels/random_kv.h"
+#include "kernels/attention/random_kv.h"
 
 namespace ei {
 namespace {

@@ -8,7 +8,7 @@
 #include "backend/onednn_convert.h"
 #include "backend/onednn_panels.h"
 #include "base/check.h"
-#include "kernels/tile_keeper.h"
+#include "kernels/simd/tile_keeper.h"
 #endif
 
 namespace ei {

@@ -10,7 +10,8 @@
 #include "backend/host_memory.h"
 #include "base/check.h"
 #include "base/clock.h"
-#include "kernels/reference/profile_reference.h"
+#include "kernels/block_scores/reference/block_scores_reference.h"
+#include "kernels/window_scores/reference/window_scores_reference.h"
 
 namespace ei {
 
@@ -133,7 +134,7 @@ class ReferenceStream : public Stream {
         const double activated = kind == Activation::kSilu
                                      ? g / (1.0 + std::exp(-g))
                                      : 0.5 * g * (1.0 + std::tanh(0.7978845608028654 * g * (1.0 + 0.044715 * g * g)));
-        // Both of GELU's roundings to half precision are llama.cpp's (kernels/rowwise.h).
+        // Both of GELU's roundings to half precision are llama.cpp's (kernels/rowwise/rowwise.h).
         const double value = kind == Activation::kSilu
                                  ? activated
                                  : static_cast<double>(f16_to_f32(f32_to_f16(static_cast<float>(activated))));

@@ -15,7 +15,7 @@
 #include "cli/method_options.h"
 #include "cli/progress.h"
 #include "cli/setup.h"
-#include "kernels/peak.h"
+#include "kernels/meter/roofline.h"
 
 namespace ei::cli {
 
@@ -25,7 +25,7 @@ constexpr int64_t kWarmupTokens = 4096;  // enough to wake the cores and touch t
 
 Result<MachinePeak> measure(int64_t threads) {
   const int count = threads > 0 ? static_cast<int>(threads) : usable_cores();
-  EI_ASSIGN_OR_RETURN(const kernels::Peak peak, kernels::measure_peak(count));
+  EI_ASSIGN_OR_RETURN(const kernels::Roofline peak, kernels::measure_roofline(count));
   return MachinePeak{.fma_gflops = peak.fp32_flops / 1e9,
                      .matrix_gflops = peak.bf16_flops / 1e9,
                      .read_gbs = peak.read_bytes_per_s / 1e9};

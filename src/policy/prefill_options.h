@@ -24,7 +24,8 @@ enum class SparseMode : uint8_t {
 const char* sparse_mode_name(SparseMode mode);  // "ragged", "collapsed", "released"
 std::optional<SparseMode> sparse_mode_from_name(std::string_view name);
 
-// What ranks the blocks of a segment (kernels/profile.h). The budgets follow the entropy of `midrange` in any case.
+// What ranks the blocks of a segment (kernels/block_scores/block_scores.h). The budgets follow the entropy of
+// `midrange` in any case.
 enum class BlockRank : uint8_t {
   kMidrange,   // published: the middle of the segment's queries against the extremes of the block's keys
   kPeak,       // the row that wants the block most, relative to all that the row attends to

@@ -2,11 +2,12 @@
 
 #include <ostream>
 
-#include "kernels/cpu/profile.h"
-#include "kernels/cpu/window_scores.h"
-#include "kernels/random_kv.h"
-#include "kernels/reference/attention_scalar.h"
-#include "kernels/reference/profile_reference.h"
+#include "kernels/attention/random_kv.h"
+#include "kernels/attention/reference/attention_scalar.h"
+#include "kernels/block_scores/cpu/block_scores.h"
+#include "kernels/block_scores/reference/block_scores_reference.h"
+#include "kernels/window_scores/cpu/window_scores.h"
+#include "kernels/window_scores/reference/window_scores_reference.h"
 
 namespace ei::golden {
 namespace {

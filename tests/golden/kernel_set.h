@@ -5,8 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/attention.h"
-#include "kernels/profile.h"
+#include "kernels/attention/attention.h"
+#include "kernels/block_scores/block_scores.h"
+#include "kernels/window_scores/window_scores.h"
 
 namespace ei::golden {
 

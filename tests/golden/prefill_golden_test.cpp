@@ -10,7 +10,7 @@
 
 #include "golden/lists.h"
 #include "golden/prefill_profile.h"
-#include "kernels/random_kv.h"
+#include "kernels/attention/random_kv.h"
 #include "policy/block_select.h"
 
 namespace ei::golden {

@@ -5,7 +5,7 @@
 
 #include "golden/generator.h"
 #include "golden/kernel_set.h"
-#include "kernels/profile.h"
+#include "kernels/block_scores/block_scores.h"
 #include "policy/prefill_options.h"
 
 namespace ei::golden {

@@ -10,7 +10,7 @@
 #include "backend/dense_provider.h"
 #include "base/cores.h"
 #include "eval/prose.h"
-#include "kernels/gemm.h"
+#include "kernels/products/gemm.h"
 #include "parity/llama_oracle.h"
 #include "parity/logits_compare.h"
 #include "parity/parity_bounds.h"

@@ -1,0 +1,99 @@
+// Keys and the extremes of super-blocks, rounded to 8 bits and packed in panels of eight (KeyPanels), for an ISA of
+// row_peaks.h.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "kernels/block_scores/cpu/block_scores.h"
+#include "kernels/block_scores/cpu/peak_math.h"
+#include "kernels/simd/wide.h"
+
+namespace ei::kernels {
+
+inline constexpr int kMostDim = 256;
+
+template <typename Isa>
+class PeakKeys {
+ public:
+  static void pack(const PackKeysParams& params, Worker worker) {
+    const auto heads = static_cast<int64_t>(params.kv.heads.size());
+    const int64_t first = params.first / kPanelKeys;
+    const int64_t last = (params.length + kPanelKeys - 1) / kPanelKeys;
+    const int64_t first_bound = params.first_super / kPanelKeys;
+    const int64_t last_bound = (params.supers + kPanelKeys - 1) / kPanelKeys;
+    for (int64_t h = 0; h < heads; ++h) {
+      const Range share = even_share(last - first, worker);
+      for (int64_t p = first + share.begin; p < first + share.end; ++p) pack_key_panel(params, h, p);
+      const Range bounds = even_share(last_bound - first_bound, worker);
+      for (int64_t p = first_bound + bounds.begin; p < first_bound + bounds.end; ++p) pack_bound_panel(params, h, p);
+    }
+  }
+
+ private:
+  static void pack_key_panel(const PackKeysParams& params, int64_t h, int64_t panel) {
+    const KvView& kv = params.kv;
+    const KvHeadView& head = kv.heads[static_cast<size_t>(h)];
+    const int dim = kv.head_dim;
+    float rows[kPanelKeys * kMostDim];
+    for (int key = 0; key < kPanelKeys; ++key) {
+      const int64_t slot = panel * kPanelKeys + key;
+      if (slot >= params.length) {
+        std::fill_n(rows + key * dim, dim, 0.0f);
+        continue;
+      }
+      const auto row_bytes = static_cast<size_t>(dim) * dtype_bytes(kv.key_type);
+      const auto* page = static_cast<const std::byte*>(head.key_pages[slot / kv.page_slots]);
+      load_row(page + static_cast<size_t>(slot % kv.page_slots) * row_bytes, kv.key_type, dim, rows + key * dim);
+    }
+    place_keys(rows, dim, params.out.keys + (h * params.out.capacity + panel) * kPanelKeys * dim,
+               params.out.key_scales[h * params.out.capacity + panel]);
+  }
+
+  static void pack_bound_panel(const PackKeysParams& params, int64_t h, int64_t panel) {
+    const int dim = params.kv.head_dim;
+    const BlockExtremes& from = params.extremes;
+    float rows[kPanelKeys * 2 * kMostDim];
+    float extreme[kMostDim];
+    for (int s = 0; s < kPanelKeys; ++s) {
+      const int64_t super = panel * kPanelKeys + s;
+      float* high = rows + s * 2 * dim;
+      float* low = high + dim;
+      // Without any block a bound is 0: no row wants it for sure.
+      std::fill_n(high, 2 * dim, 0.0f);
+      bool first = true;
+      for (int64_t j = super * params.out.super_blocks; j < (super + 1) * params.out.super_blocks; ++j) {
+        if (super >= params.supers || j == 0) continue;
+        const int64_t at = h * from.head_stride + j * from.block_stride;
+        load_row(element(from.max_keys, from.type, at), from.type, dim, extreme);
+        for (int d = 0; d < dim; ++d) high[d] = first ? extreme[d] : std::max(high[d], extreme[d]);
+        load_row(element(from.min_keys, from.type, at), from.type, dim, extreme);
+        for (int d = 0; d < dim; ++d) low[d] = first ? extreme[d] : std::min(low[d], extreme[d]);
+        first = false;
+      }
+    }
+    const int64_t at = (h * params.out.bound_capacity + panel) * kPanelKeys;
+    int8_t small[2 * kMostDim];
+    for (int s = 0; s < kPanelKeys; ++s) {
+      params.out.bound_scales[at + s] = quantise(rows + s * 2 * dim, 2 * dim, small);
+      place_key(small, s, 2 * dim, params.out.bounds + at * 2 * dim);
+    }
+  }
+
+  static const void* element(const void* data, DType type, int64_t index) {
+    return static_cast<const std::byte*>(data) + static_cast<size_t>(index) * dtype_bytes(type);
+  }
+
+  static void place_keys(const float* rows, int dim, int8_t* to, float& scale) {
+    int8_t small[kPanelKeys * 2 * kMostDim];
+    scale = quantise(rows, int64_t{kPanelKeys} * dim, small);
+    for (int key = 0; key < kPanelKeys; ++key) place_key(small + key * dim, key, dim, to);
+  }
+
+  static void place_key(const int8_t* values, int key, int dim, int8_t* panel) {
+    for (int d = 0; d < dim; d += Isa::kRun) std::memcpy(panel + Isa::key_index(key, d, dim), values + d, Isa::kRun);
+  }
+};
+
+}  // namespace ei::kernels

@@ -1,0 +1,71 @@
+// Where the steps of a peak score (row_peaks.h) keep their tiles and results.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/attention/cpu/flash.h"
+#include "kernels/block_scores/block_scores.h"
+#include "kernels/block_scores/cpu/peak_math.h"
+
+namespace ei::kernels {
+
+// Tiles of queries of one kv_head.
+struct PeakTiles {
+  int8_t* q;       // [tiles, kTileRows, dim], in the ISA's order
+  float* scale;    // [tiles, kTileRows], to logits of base 2
+  float* max;      // [tiles, kTileRows], the normaliser over the own segment
+  float* sum;      // [tiles, kTileRows]
+  int64_t* token;  // [tiles, kTileRows], row of the call; rows behind the last repeat it
+};
+
+// Some blocks, ascending; without a list the first `count`.
+struct PeakBlocks {
+  const int32_t* list;
+  int64_t count;
+  int64_t operator[](int64_t i) const { return list != nullptr ? list[i] : i; }
+};
+
+// Where everything lies.
+struct PeakLayout {
+  const PeakScoreParams& params;
+  Range tokens;  // rows of the segment that are here
+  int64_t dim;
+  int64_t group;
+  int64_t visible;      // blocks
+  int64_t supers;       // whole super-blocks among them
+  int64_t most_rows;    // that a kv_head may ask
+  int64_t tiles;        // of one kv_head, for so many
+  PeakTiles all;        // [kv_heads, tiles]
+  PeakTiles chosen;     // [kv_heads, tiles]
+  PeakTiles probe;      // [kv_heads, 1]
+  float* wanting;       // [kv_heads, tiles * kTileRows]
+  int64_t* rows;        // [kv_heads], how many were chosen
+  float* promise;       // [kv_heads, tiles, supers]
+  int64_t* candidates;  // [kv_heads], how many blocks are scored
+  int32_t* blocks;      // [kv_heads, visible], which, where not all are
+  float* partial;       // [kv_heads, tiles, visible], of candidates
+  float* peaks;         // [workers, visible, kTileRows]
+  size_t bytes;
+
+  // Not inline: files for different instructions include this, and only one copy of a function is linked.
+  PeakLayout(const PeakScoreParams& p, void* scratch, int workers);
+
+  int64_t num_rows() const { return tokens.end - tokens.begin; }
+  // A row is a voice of a token; the voices of a token stand side by side.
+  int64_t voices_of(int64_t h) const { return num_voices(params.care[h].voices, group); }
+  int64_t rows_of(int64_t h) const { return num_rows() * voices_of(h); }
+  int64_t tiles_of(int64_t h) const { return (rows_of(h) + kTileRows - 1) / kTileRows; }
+  bool asks_some(int64_t h) const { return params.care[h].rows > 0 && params.care[h].rows < num_rows(); }
+  PeakBlocks blocks_of(int64_t h) const {
+    return {candidates[h] < visible ? blocks + h * visible : nullptr, candidates[h]};
+  }
+  int64_t own_begin() const { return int64_t{params.rows.first_segment + params.segment} * params.rows.grid.segment; }
+  PeakTiles at(const PeakTiles& tiles_of_all, int64_t index) const {
+    const int64_t row = index * kTileRows;
+    return {tiles_of_all.q + row * dim, tiles_of_all.scale + row, tiles_of_all.max + row, tiles_of_all.sum + row,
+            tiles_of_all.token + row};
+  }
+};
+
+}  // namespace ei::kernels

@@ -1,0 +1,68 @@
+#include "kernels/simd/x86_features.h"
+
+#if defined(__x86_64__)
+
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdint>
+
+namespace ei::kernels {
+namespace {
+
+// Register states the operating system saves (XCR0): the instructions of a unit fault without its bits.
+bool saves(uint64_t states) {
+  uint32_t a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & bit_OSXSAVE) == 0) return false;
+  uint32_t low = 0, high = 0;
+  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return ((uint64_t{high} << 32 | low) & states) == states;
+}
+
+// By hand: not every compiler knows the unit's name.
+bool converts_half() {
+  uint32_t a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+
+// Tiles of one element type, by its bit in leaf 7.
+bool has_tiles(int type_bit) {
+  constexpr int kTiles = 24;
+  constexpr uint64_t kTileStates = 3u << 17;
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA)
+  uint32_t a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
+  return (d >> type_bit & 1) != 0 && (d >> kTiles & 1) != 0 && saves(kTileStates) &&
+         syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
+}  // namespace
+
+bool cpu_has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && converts_half(); }
+
+bool cpu_has_avx512() {
+  return cpu_has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+bool cpu_has_avx512vnni() { return cpu_has_avx512() && __builtin_cpu_supports("avx512vnni"); }
+
+bool cpu_has_avx512bf16() {
+  uint32_t a = 0, b = 0, c = 0, d = 0;
+  return cpu_has_avx512() && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a >> 5 & 1) != 0;
+}
+
+bool cpu_has_amx_bf16() {
+  constexpr int kBf16 = 22;
+  return cpu_has_avx512bf16() && has_tiles(kBf16);
+}
+
+bool cpu_has_amx_int8() {
+  constexpr int kInt8 = 25;
+  return cpu_has_avx512() && has_tiles(kInt8);
+}
+
+}  // namespace ei::kernels
+
+#endif

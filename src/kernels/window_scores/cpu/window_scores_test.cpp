@@ -1,0 +1,164 @@
+// Window scores: every variant against the reference, over odd shapes, with one worker and with three.
+#include "kernels/window_scores/cpu/window_scores.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <thread>
+
+#include "kernels/attention/random_kv.h"
+#include "kernels/window_scores/reference/window_scores_reference.h"
+
+namespace ei::kernels {
+namespace {
+
+using Floats = std::vector<float>;
+
+struct Shape {
+  AttentionShape attention;  // tokens: the recorded queries
+  int32_t behind = 0;        // how many positions the last query stands in front of the last slot
+};
+
+std::ostream& operator<<(std::ostream& out, const Shape& shape) {
+  const AttentionShape& s = shape.attention;
+  return out << "head_dim " << s.head_dim << ", " << s.kv_heads << " x " << s.group << " heads, " << s.tokens
+             << " queries, " << s.context << " slots in pages of " << s.page_slots << ", " << dtype_name(s.key_type)
+             << (s.compacted ? ", compacted" : "") << ", " << shape.behind << " behind";
+}
+
+void run(const WindowVariant& variant, const WindowScoreParams& params, int workers) {
+  AttentionScratch scratch(variant.scratch_bytes(params, workers) + kScratchHeader);
+  WorkQueue queue;
+  const auto on_all = [&](auto job) {
+    std::vector<std::thread> threads;
+    threads.reserve(static_cast<size_t>(workers));
+    for (int index = 0; index < workers; ++index) threads.emplace_back([=] { job(Worker{index, workers}); });
+    for (std::thread& thread : threads) thread.join();
+  };
+  on_all([&](Worker worker) { variant.score(params, scratch.data(), queue, worker); });
+  on_all([&](Worker worker) { variant.merge(params, scratch.data(), worker); });
+}
+
+class WindowScores : public testing::TestWithParam<Shape> {};
+
+TEST_P(WindowScores, AreThoseOfTheReferenceForAnyNumberOfWorkers) {
+  const AttentionShape& shape = GetParam().attention;
+  RandomAttention random(shape, 3);
+  const AttentionParams attention = random.params(nullptr);
+  std::vector<int32_t> positions;
+  for (int64_t i = 0; i < shape.tokens; ++i)
+    positions.push_back(attention.first_position + static_cast<int32_t>(i) - GetParam().behind);
+  WindowScoreParams params{.q = attention.q,
+                           .q_stride = attention.q_stride,
+                           .positions = positions.data(),
+                           .window = shape.tokens,
+                           .num_heads = attention.num_heads,
+                           .scale = attention.scale,
+                           .kv = attention.kv,
+                           .score_stride = shape.context + 5};
+  const auto size = static_cast<size_t>(params.score_stride * params.num_heads);
+  Floats expected(size, -1);
+  params.scores = expected.data();
+  reference_window_scores(params);
+  for (const WindowVariant* variant : window_variants()) {
+    if (!variant->usable() || !variant->accepts(params.kv)) continue;
+    SCOPED_TRACE(std::string(variant->name));
+    Floats alone(size, -1);
+    params.scores = alone.data();
+    run(*variant, params, 1);
+    for (size_t i = 0; i < size; ++i) {
+      ASSERT_NEAR(alone[i], expected[i], 1e-7f + 2e-5f * std::abs(expected[i])) << "at " << i;
+      if (expected[i] == 0 || expected[i] == -1) {
+        ASSERT_EQ(alone[i], expected[i]) << "at " << i;
+      }
+    }
+    Floats shared(size, -1);
+    params.scores = shared.data();
+    run(*variant, params, 3);
+    EXPECT_EQ(shared, alone);
+  }
+}
+
+// A ranking breaks ties by the slot: equal keys must not come out of different tiles with different bits.
+TEST(WindowScoresTies, EqualKeysScoreEquallyWhereverTheyLie) {
+  constexpr int64_t kPeriod = 90;  // no multiple of a tile
+  constexpr int64_t kRepeated = 5 * kPeriod;
+  for (const DType type : {DType::kF32, DType::kBF16}) {
+    RandomAttention random({.head_dim = 64, .group = 2, .tokens = 20, .context = 600, .key_type = type}, 8);
+    const AttentionParams attention = random.params(nullptr);
+    const size_t row = 64 * dtype_bytes(type);
+    const auto key = [&](int64_t slot) {
+      const void* page = attention.kv.heads[0].key_pages[slot / attention.kv.page_slots];
+      return static_cast<std::byte*>(const_cast<void*>(page)) +
+             static_cast<size_t>(slot % attention.kv.page_slots) * row;
+    };
+    for (int64_t slot = kPeriod; slot < kRepeated; ++slot) std::memcpy(key(slot), key(slot % kPeriod), row);
+    std::vector<int32_t> positions(20);
+    std::iota(positions.begin(), positions.end(), attention.first_position);
+    Floats scores(2 * 600, -1);
+    const WindowScoreParams params{.q = attention.q,
+                                   .q_stride = attention.q_stride,
+                                   .positions = positions.data(),
+                                   .window = 20,
+                                   .num_heads = 2,
+                                   .scale = attention.scale,
+                                   .kv = attention.kv,
+                                   .scores = scores.data(),
+                                   .score_stride = 600};
+    for (const WindowVariant* variant : window_variants()) {
+      if (!variant->usable() || !variant->accepts(params.kv)) continue;
+      run(*variant, params, 2);
+      for (int64_t slot = kPeriod; slot < kRepeated; ++slot)
+        ASSERT_EQ(scores[static_cast<size_t>(slot)], scores[static_cast<size_t>(slot % kPeriod)])
+            << variant->name << ", slot " << slot;
+    }
+  }
+}
+
+AttentionShape shape_of(int32_t head_dim, int32_t kv_heads, int32_t group, int64_t queries, int64_t context) {
+  return {.head_dim = head_dim, .kv_heads = kv_heads, .group = group, .tokens = queries, .context = context};
+}
+
+std::vector<Shape> shapes() {
+  std::vector<Shape> all = {
+      {shape_of(64, 2, 3, 32, 700)}, {shape_of(64, 1, 1, 1, 1)},     {shape_of(8, 1, 2, 17, 63)},
+      {shape_of(80, 2, 1, 33, 129)}, {shape_of(128, 1, 4, 16, 257)}, {shape_of(256, 1, 1, 5, 64)},
+      {shape_of(12, 2, 2, 7, 90)},   {shape_of(64, 2, 2, 32, 5000)},
+  };
+  for (size_t i = 0; i < all.size(); ++i) {
+    all[i].attention.key_type = std::array{DType::kF32, DType::kF16, DType::kBF16}[i % 3];
+    all[i].attention.page_slots = i % 2 == 0 ? 128 : 24;
+  }
+  const size_t plain = all.size();
+  for (size_t i = 0; i < plain; ++i) {
+    Shape more = all[i];
+    more.attention.compacted = true;
+    all.push_back(more);
+    more.behind = 3;
+    all.push_back(more);
+    more.behind = static_cast<int32_t>(more.attention.context) + 1;  // nobody sees anything
+    all.push_back(more);
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, WindowScores, testing::ValuesIn(shapes()));
+
+TEST(WindowScoresChoice, TakesTheNamedVariantOrOneBehindIt) {
+  const KvView even{.key_type = DType::kF32, .head_dim = 64, .heads = {}};
+  const KvView odd{.key_type = DType::kF32, .head_dim = 13, .heads = {}};
+  EXPECT_EQ(choose_window("scalar", even).name, "scalar");
+  EXPECT_EQ(choose_window("", odd).name, "scalar");
+  for (const WindowVariant* variant : window_variants()) {
+    const WindowVariant& chosen = choose_window(variant->name, even);
+    EXPECT_TRUE(chosen.usable() && chosen.accepts(even)) << variant->name;
+    if (variant->usable() && variant->accepts(even)) {
+      EXPECT_EQ(chosen.name, variant->name);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ei::kernels
