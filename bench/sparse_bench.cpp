@@ -99,9 +99,9 @@ struct Bench {
     params.keys = {keys.data(), scales.data(),          panels, bounds.data(), scales.data() + kKvHeads * panels,
                    panels / 8,  std::max(1, 64 / block)};
     std::vector<float> scores(static_cast<size_t>(kKvHeads * params.rows.stride));
-    std::vector<float> probes(2 * kKvHeads);
+    std::vector<AttentionSample> samples(kKvHeads);
     params.scores = scores.data();
-    params.probes = probes.data();
+    params.samples = samples.data();
     const PackKeysParams pack{.kv = attention.kv,
                               .length = shape.context,
                               .extremes = extreme,
@@ -112,9 +112,10 @@ struct Bench {
       const double packing = best_seconds(pool, settings.min_seconds,
                                           [&] { pool.run([&](Worker worker) { variant->pack_keys(pack, worker); }); });
       for (const int rows : {0, kSegment / 2, kSegment / 4}) {
-        const std::vector<HeadCare> care(
-            kKvHeads, HeadCare{.rows = rows, .voices = rows == kSegment / 2 ? Voices::kHomeless : Voices::kMean});
-        params.care = care.data();
+        const std::vector<BlockRanking> ranking(
+            kKvHeads,
+            BlockRanking{.rows = rows, .queries = rows == kSegment / 2 ? GroupQuery::kLeastLocal : GroupQuery::kMean});
+        params.ranking = ranking.data();
         AttentionScratch scratch(variant->scratch_bytes(params, pool.size()) + kScratchHeader);
         const double scoring = best_seconds(pool, settings.min_seconds, [&] {
           WorkQueue queues[3];

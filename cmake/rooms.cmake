@@ -34,6 +34,7 @@ function(ei_test name)
   cmake_parse_arguments(arg "SERIAL" "TIMEOUT" "LABELS;SOURCES;LIBS" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE ei_flags ${arg_LIBS} GTest::gtest_main)
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)  # what tests share: tests/support
   target_compile_definitions(${name} PRIVATE EI_SOURCE_DIR="${CMAKE_SOURCE_DIR}" EI_BINARY_DIR="${CMAKE_BINARY_DIR}")
   target_compile_options(${name} PRIVATE -O0)
   add_test(NAME ${name} COMMAND ${CMAKE_SOURCE_DIR}/tests/on_cores.sh $<IF:$<BOOL:${arg_SERIAL}>,2,1> $<TARGET_FILE:${name}>)

@@ -41,13 +41,17 @@ std::string main_help() {
   return help;
 }
 
-std::string command_help(const CommandEntry& entry) {
+std::string command_help(const CommandEntry& entry, bool all) {
   std::string help =
       "usage: entropyinfer " + std::string(entry.name) + " [options]\n" + std::string(entry.summary) + "\n\n";
   const Settings standards = default_settings(entry.command);
+  bool more = false;
   for (const Option& option : options()) {
-    if ((option.commands & entry.command) != 0) help += describe(option, standards);
+    if ((option.commands & entry.command) == 0) continue;
+    more = more || option.research;
+    if (all || !option.research) help += describe(option, standards);
   }
+  if (more && !all) help += "\nFor research there are more: --help-all.\n";
   help +=
       "\nEvery option can stand in the environment too: EI_ARG_ and its long name, as in EI_ARG_CTX_SIZE=4096.\n"
       "A flag beats the environment, the environment beats the config file.\n"

@@ -8,7 +8,7 @@
 #include "base/result.h"
 #include "cli/options.h"
 #include "cli/settings.h"
-#include "policy/kv_recipe.h"
+#include "policy/kv/recipe.h"
 
 namespace ei::cli {
 

@@ -95,7 +95,7 @@ int run_main(int count, char** arguments) {
   }
   if (words[0] == "-h" || words[0] == "--help") {
     if (words.size() == 1) return print_text(main_help());
-    if (const CommandEntry* asked = find_command(words[1])) return print_text(command_help(*asked));
+    if (const CommandEntry* asked = find_command(words[1])) return print_text(command_help(*asked, false));
     return refuse({ErrorKind::kUsage, "no help for '" + words[1] + "'; see entropyinfer --help"}, "");
   }
   if (words[0] == "--version") return print_text(version_text() + "\n");
@@ -112,7 +112,7 @@ int run_main(int count, char** arguments) {
   }
   const Result<Settings> settings = parse_settings(*entry, rest, environment);
   if (!settings.ok()) return refuse(settings.error(), find_log_file(entry->command, rest, environment));
-  if (settings->help) return print_text(command_help(*entry));
+  if (settings->help || settings->help_all) return print_text(command_help(*entry, settings->help_all));
   if (settings->version) return print_text(version_text() + "\n");
   if (settings->list_devices) return print_text(device_list(settings->json));
   return run_command(*entry, *settings, interrupts);

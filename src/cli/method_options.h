@@ -8,7 +8,7 @@
 #include "base/result.h"
 #include "cli/options.h"
 #include "cli/settings.h"
-#include "policy/prefill_options.h"
+#include "policy/prefill/options.h"
 
 namespace ei::cli {
 
@@ -18,9 +18,6 @@ std::vector<Option> prefill_flags();
 // The preset of settings.method with the given options on top. kUsage when an option has no meaning for the method or
 // the values do not go together.
 Result<policy::PrefillOptions> prefill_options(const Settings& settings);
-
-// What the options make of the preset that its name does not say, for a warning; empty when nothing.
-std::string method_note(const Settings& settings);
 
 // The settings of one method among several: without the options that mean nothing to it.
 Settings settings_for_method(const Settings& settings, std::string_view method);

@@ -29,18 +29,19 @@ TEST(MethodOptions, ChangeOnlyTheFieldTheyName) {
   EXPECT_EQ(prefill({"--method", "full"}).rule, policy::PrefillRule::kDense);
 }
 
-TEST(MethodOptions, HabitTakesBlocksOfAMultipleOfEight) {
+TEST(MethodOptions, AdaptiveTakesBlocksOfAMultipleOfEight) {
   const Words odd = {"--method", "entropyinfer", "--segment", "60", "--block", "12"};
-  EXPECT_EQ(prefill(odd).select, policy::BlockRank::kPeak);
-  EXPECT_NE(method_note(*parse_words("run", odd)).find("blocks of 12 tokens"), std::string::npos);
-  Words asked = odd;
-  asked.insert(asked.end(), {"--select", "habit"});
-  EXPECT_EQ(error_of("run", asked), "--select habit needs blocks of a multiple of 8 tokens, not of 12");
-  asked.back() = "midrange";
-  EXPECT_EQ(prefill(asked).select, policy::BlockRank::kMidrange);
-  EXPECT_EQ(method_note(*parse_words("run", asked)), "");
-  EXPECT_EQ(prefill({"--method", "entropyinfer", "--block", "16"}).select, policy::BlockRank::kHabit);
-  EXPECT_EQ(method_note(*parse_words("run", {"--method", "entropyinfer", "--block", "16"})), "");
+  EXPECT_EQ(error_of("run", odd), "select adaptive needs blocks of a multiple of 8 tokens, not of 12");
+  Words other = odd;
+  other.insert(other.end(), {"--budget-rule", "growth", "--select", "midrange"});
+  EXPECT_EQ(prefill(other).select, policy::BlockRank::kMidrange);
+  EXPECT_EQ(prefill({"--method", "entropyinfer", "--block", "16"}).select, policy::BlockRank::kAdaptive);
+}
+
+TEST(MethodOptions, EntropiesAreSampledByTheAdaptiveRanking) {
+  EXPECT_EQ(error_of("run", {"--method", "entropyinfer", "--select", "midrange"}),
+            "budget rule entropy samples attention while blocks are ranked by adaptive, not by midrange; add "
+            "--budget-rule growth, level, habit or fixed");
 }
 
 TEST(MethodOptions, EveryFieldHasAFlag) {
@@ -48,10 +49,10 @@ TEST(MethodOptions, EveryFieldHasAFlag) {
       prefill({"--method",       "entropyinfer", "--segment",     "256",        "--block",       "16",
                "--threshold",    "1024",         "--base-budget", "768",        "--min-budget",  "128",
                "--max-factor",   "2.5",          "--e-t",         "1e-3",       "--delta-t",     "0.3",
-               "--alpha",        "0.25",         "--layer-skip",  "2",          "--budget-rule", "entropy",
+               "--alpha",        "0.25",         "--layer-skip",  "2",          "--budget-rule", "growth",
                "--layer-fusion", "on",           "--last-dense",  "off",        "--logit-scale", "inverse-sqrt-dim",
                "--sparse-mode",  "collapsed",    "--select",      "oracle-max", "--rigid-test",  "whole-trace"});
-  EXPECT_EQ(options.rule, policy::PrefillRule::kEntropy);
+  EXPECT_EQ(options.rule, policy::PrefillRule::kGrowth);
   EXPECT_EQ(options.segment, 256);
   EXPECT_EQ(options.block, 16);
   EXPECT_EQ(options.threshold, 1024);
@@ -70,15 +71,25 @@ TEST(MethodOptions, EveryFieldHasAFlag) {
   EXPECT_EQ(options.rigid_test, policy::RigidTest::kWholeTrace);
   EXPECT_EQ(prefill({"--method", "entropyinfer", "--budget-rule", "fixed"}).rule, policy::PrefillRule::kFixed);
   const policy::PrefillOptions habit =
-      prefill({"--method", "entropyinfer", "--select", "habit", "--local-budget", "64", "--resting-share", "8",
-               "--wide-share", "32", "--rated-share", "3", "--asking", "heads"});
-  EXPECT_EQ(habit.select, policy::BlockRank::kHabit);
+      prefill({"--method", "entropyinfer", "--budget-rule", "habit", "--local-budget", "64", "--sink-share", "8",
+               "--diffuse-share", "32", "--candidate-share", "3", "--rank-queries", "heads", "--early-share", "3"});
+  EXPECT_EQ(habit.rule, policy::PrefillRule::kHabit);
   EXPECT_EQ(habit.local_budget, 64);
-  EXPECT_EQ(habit.resting_share, 8);
-  EXPECT_EQ(habit.wide_share, 32);
-  EXPECT_EQ(habit.rated_share, 3);
-  EXPECT_EQ(habit.asking, policy::Asking::kHeads);
-  EXPECT_EQ(prefill({"--method", "entropyinfer", "--early-share", "4"}).early_share, 4);
+  EXPECT_EQ(habit.sink_share, 8);
+  EXPECT_EQ(habit.diffuse_share, 32);
+  EXPECT_EQ(habit.candidate_share, 3);
+  EXPECT_EQ(habit.rank_queries, policy::RankQueries::kHeads);
+  EXPECT_EQ(habit.early_share, 3);
+  const policy::PrefillOptions entropy =
+      prefill({"--method", "entropyinfer", "--density", "0.2", "--spread-power", "1", "--distinct-power", "2",
+               "--far-power", "3", "--sample-every", "4", "--sample-memory", "0.4", "--open-memory", "0.3"});
+  EXPECT_EQ(entropy.density, 0.2);
+  EXPECT_EQ(entropy.spread_power, 1);
+  EXPECT_EQ(entropy.distinct_power, 2);
+  EXPECT_EQ(entropy.far_power, 3);
+  EXPECT_EQ(entropy.sample_every, 4);
+  EXPECT_EQ(entropy.sample_memory, 0.4);
+  EXPECT_EQ(entropy.open_memory, 0.3);
 }
 
 TEST(MethodOptions, WithoutMeaningAreRefused) {
@@ -86,7 +97,7 @@ TEST(MethodOptions, WithoutMeaningAreRefused) {
   EXPECT_EQ(error_of("run", {"--base-budget", "512"}), "--base-budget has no meaning with --method full");
   for (const Option& flag : prefill_flags()) {
     const std::string name = "--" + std::string(flag.name());
-    for (const char* value : {"1", "on", "entropy", "none", "ragged", "peak", "causal", "auto"}) {
+    for (const char* value : {"1", "0.5", "on", "entropy", "none", "ragged", "peak", "causal", "auto"}) {
       Settings scratch;
       if (!flag.binding.set(scratch, value).ok()) continue;
       EXPECT_EQ(error_of("run", {name, value}), name + " has no meaning with --method full");
@@ -94,11 +105,12 @@ TEST(MethodOptions, WithoutMeaningAreRefused) {
   }
   EXPECT_EQ(error_of("run", {"--method", "entropyinfer", "--budget-rule", "fixed", "--alpha", "1"}),
             "--alpha has no meaning with --budget-rule fixed");
-  EXPECT_EQ(error_of("run", {"--method", "entropyinfer", "--budget-rule", "fixed", "--wide-share", "8"}),
-            "--wide-share has no meaning with --budget-rule fixed");
-  EXPECT_EQ(error_of("run", {"--method", "entropyinfer", "--select", "peak", "--resting-share", "8"}),
-            "--resting-share has no meaning with --select peak");
-  EXPECT_EQ(error_of("run", {"--method", "entropyinfer", "--select", "peak", "--local-budget", "64"}),
+  EXPECT_EQ(error_of("run", {"--method", "entropyinfer", "--diffuse-share", "8"}),
+            "--diffuse-share has no meaning with --budget-rule entropy");
+  EXPECT_EQ(error_of("run", {"--method", "entropyinfer", "--budget-rule", "growth", "--density", "0.1"}),
+            "--density has no meaning with --budget-rule growth");
+  EXPECT_EQ(error_of("run", {"--method", "entropyinfer", "--budget-rule", "fixed", "--select", "peak", "--local-budget",
+                             "64"}),
             "--local-budget has no meaning with --select peak");
   EXPECT_EQ(error_of("bench", {"--method", "full", "--block", "16"}), "--block has no meaning with --method full");
 }
@@ -125,14 +137,16 @@ TEST(MethodOptions, ThatDoNotGoTogetherAreNamed) {
     return error_of("run", words);
   };
   EXPECT_EQ(sparse_error({"--block", "7"}), "block must divide segment: 7 does not divide 512");
-  EXPECT_NE(sparse_error({"--base-budget", "1024", "--min-budget", "4096"})
+  EXPECT_NE(sparse_error({"--budget-rule", "growth", "--base-budget", "1024", "--min-budget", "4096"})
                 .find("min budget must lie between 0 and the base budget"),
             std::string::npos);
-  EXPECT_NE(sparse_error({"--sparse-mode", "released"}).find("midrange only"), std::string::npos);
+  EXPECT_NE(sparse_error({"--budget-rule", "growth", "--sparse-mode", "released"}).find("midrange only"),
+            std::string::npos);
   EXPECT_EQ(sparse_error({"--segment", "0"}).find("--segment: '0' is out of range"), 0u);
+  EXPECT_EQ(sparse_error({"--density", "0"}).find("--density: '0' is out of range"), 0u);
   EXPECT_EQ(sparse_error({"--max-factor", "0.5"}).find("--max-factor: '0.5' is out of range"), 0u);
   EXPECT_EQ(sparse_error({"--select", "best"}),
-            "--select: 'best' is none of midrange, peak, habit, oracle-sum, oracle-max");
+            "--select: 'best' is none of midrange, peak, adaptive, oracle-sum, oracle-max");
   EXPECT_EQ(sparse_error({"--last-dense", "maybe"}), "--last-dense: 'maybe' is neither on nor off");
 }
 
@@ -150,9 +164,9 @@ TEST(MethodOptions, OfVsStartAfreshWithAMethodAndGoOnWithoutOne) {
   const Result<Settings> full = with_overrides(entry, *base, "method=full");
   ASSERT_TRUE(full.ok()) << full.error().message;
   EXPECT_EQ(method_options_text(*full), "");
-  const Result<Settings> more = with_overrides(entry, *base, "select=midrange");
+  const Result<Settings> more = with_overrides(entry, *base, "budget-rule=fixed");
   ASSERT_TRUE(more.ok()) << more.error().message;
-  EXPECT_EQ(method_options_text(*more), "base-budget=512,select=midrange");
+  EXPECT_EQ(method_options_text(*more), "base-budget=512,budget-rule=fixed");
   const Result<Settings> wrong = with_overrides(entry, *base, "method=full,block=16");
   ASSERT_FALSE(wrong.ok());
   EXPECT_EQ(wrong.error().message, "--vs: --block has no meaning with --method full");

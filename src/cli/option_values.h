@@ -9,17 +9,14 @@
 #include <string_view>
 #include <vector>
 
+#include "base/parse.h"
 #include "base/result.h"
 #include "cli/settings.h"
 
 namespace ei::cli {
 
 inline constexpr double kInfinite = std::numeric_limits<double>::infinity();
-inline constexpr int64_t kMaxBudget = int64_t{1} << 30;  // tokens; policies count them in 32 bits
 
-Result<int64_t> parse_whole(std::string_view text, int64_t low, int64_t high);
-Result<double> parse_real(std::string_view text, double low, double high);
-Result<bool> parse_switch(std::string_view text);  // 1/0, true/false, on/off, yes/no
 // "512,1024", "first-last" (step 1), "first-last+step", "first-last*mult"; duplicates are kept, order too.
 Result<std::vector<int64_t>> parse_list(std::string_view text, int64_t low, int64_t high);
 std::vector<std::string> split(std::string_view text, char separator);

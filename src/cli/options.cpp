@@ -216,6 +216,7 @@ std::vector<Option> other_options() {
        filled(&Settings::config)},
       {"--version", "", "print the version and leave", kWithModel, toggle(&Settings::version)},
       {"-h --help", "", "this text", kWithModel, toggle(&Settings::help)},
+      {"--help-all", "", "the same with the options for research", kWithModel, toggle(&Settings::help_all)},
   };
 }
 }  // namespace

@@ -39,6 +39,7 @@ struct Option {
   std::string_view help;
   unsigned commands = 0;  // which subcommands take it
   Binding binding;
+  bool research = false;  // left out of the first page of --help
 
   std::string_view name() const;  // "ctx-size": the key of a config file
 };
@@ -61,6 +62,7 @@ std::string environment_name(std::string_view option_name);
 const std::vector<std::string>& method_names();
 
 std::string main_help();
-std::string command_help(const CommandEntry& entry);
+// `all`: research options too.
+std::string command_help(const CommandEntry& entry, bool all);
 
 }  // namespace ei::cli

@@ -236,9 +236,11 @@ Result<Settings> parse_settings(const CommandEntry& entry, std::span<const std::
   EI_RETURN_IF_ERROR(read_flags(entry.command, entry.name, arguments, flags));
   Settings settings = default_settings(entry.command);
   for (const Given& flag : flags) {
-    if (flag.option->name() != "help" && flag.option->name() != "version") continue;
+    const std::string_view name = flag.option->name();
+    if (name != "help" && name != "help-all" && name != "version") continue;
     EI_RETURN_IF_ERROR(apply(flag, settings));
-    if (settings.help || settings.version) return settings;  // these are given whatever else is wrong
+    if (settings.help || settings.help_all || settings.version)
+      return settings;  // these are given whatever else is wrong
   }
   std::vector<Given> upper = upper_levels(entry.command, flags, environment);
   std::vector<Given> all;

@@ -229,12 +229,16 @@ TEST(Options, EveryOneHasAUniqueSpellingHelpAndATwinPerCommand) {
   for (const CommandEntry& entry : commands()) {
     std::set<std::string> spellings;
     std::set<std::string> variables;
-    const std::string help = command_help(entry);
+    const std::string help = command_help(entry, true);
+    const std::string first_page = command_help(entry, false);
     for (const Option& option : options()) {
       if ((option.commands & entry.command) == 0) continue;
       for (const std::string& spelling : split(option.spellings, ' ')) {
         EXPECT_TRUE(spellings.insert(spelling).second) << entry.name << " " << spelling;
         EXPECT_NE(help.find(spelling), std::string::npos) << entry.name << " " << spelling;
+        const bool listed = first_page.find("\n  " + spelling) != std::string::npos ||
+                            first_page.find(", " + spelling) != std::string::npos;
+        EXPECT_NE(listed, option.research) << spelling;
       }
       EXPECT_TRUE(variables.insert(environment_name(option.name())).second) << option.name();
       EXPECT_FALSE(option.help.empty()) << option.name();

@@ -57,6 +57,7 @@ struct Settings {
   std::string log_file;
   std::string config;
   bool help = false;
+  bool help_all = false;
   bool version = false;
   bool list_devices = false;
 

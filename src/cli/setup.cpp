@@ -71,7 +71,6 @@ int64_t capped_threads(int64_t threads, const Console& console) {
 Result<std::unique_ptr<Engine>> load_engine(const Settings& settings, const Console& console) {
   capped_threads(settings.threads, console);
   EI_ASSIGN_OR_RETURN(const std::string path, model_path(settings));
-  if (const std::string note = method_note(settings); !note.empty()) console.warn(note);
   console.detail("loading " + one_line(path));
   EI_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::load(engine_options(settings, path)));
   const DType standard = engine->backend().default_kv_type();

@@ -12,7 +12,7 @@
 #include "kv/compressor.h"
 #include "model/model.h"
 #include "model/rope.h"
-#include "policy/latent_schedule.h"
+#include "policy/kv/schedule.h"
 #include "sparse/planner.h"
 
 namespace ei {

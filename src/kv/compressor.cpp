@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "base/check.h"
-#include "policy/kv_share.h"
+#include "policy/kv/share.h"
 
 namespace ei::kv {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "kv/observer.h"
 #include "kv/store.h"
-#include "policy/kv_recipe.h"
+#include "policy/kv/recipe.h"
 
 namespace ei::kv {
 

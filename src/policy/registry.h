@@ -4,8 +4,8 @@
 #include <span>
 #include <string_view>
 
-#include "policy/kv_recipe.h"
-#include "policy/prefill_options.h"
+#include "policy/kv/recipe.h"
+#include "policy/prefill/options.h"
 
 namespace ei::policy {
 

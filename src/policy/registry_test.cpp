@@ -7,87 +7,67 @@
 #include <cmath>
 #include <functional>
 #include <set>
+#include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/random.h"
-#include "policy/block_select.h"
+#include "policy/prefill/option_table.h"
+#include "support/prefill_run.h"
 
 namespace ei::policy {
 namespace {
 
-// A random prompt as the profiler would see it, in a shape small enough to plan a hundred times.
-struct Prompt {
-  int32_t kv_heads = 0;
-  int32_t segments = 0;
-  int64_t tokens = 0;
-  int64_t stride = 0;
-  std::vector<float> entropy;
-  std::vector<float> values;
-};
+using testing::PrefillRun;
+using testing::PrefillTrace;
+using testing::random_trace;
 
 PrefillOptions small(PrefillOptions options) {
   options.segment = 32;
   options.block = 8;
   options.threshold = 64;
-  options.base_budget = 64;
+  if (options.base_budget > 0 || options.rule != PrefillRule::kEntropy) options.base_budget = 64;
+  options.local_budget = 16;
   return options;
 }
 
-Prompt random_prompt(const PrefillOptions& options, uint64_t seed) {
-  Random random(seed);
-  Prompt prompt;
-  prompt.kv_heads = static_cast<int32_t>(random.between(1, 3));
-  prompt.tokens = random.between(1, 40 * options.segment);
-  prompt.segments = static_cast<int32_t>((prompt.tokens + options.segment - 1) / options.segment);
-  prompt.stride = int64_t{prompt.segments} * options.grid().blocks_per_segment();
-  const size_t lists = static_cast<size_t>(prompt.kv_heads) * static_cast<size_t>(prompt.segments);
-  for (size_t i = 0; i < lists; ++i)
-    prompt.entropy.push_back(random.below(3) == 0 ? 0.0f : std::exp(3.0f * random.normal()));
-  for (size_t i = 0; i < lists * static_cast<size_t>(prompt.stride); ++i)
-    prompt.values.push_back(static_cast<float>(random.between(0, 30)));  // with ties
-  return prompt;
-}
-
-// The plan of the segments [begin, end), the profile cut out of the whole prompt.
-BlockPlan plan_part(const PrefillOptions& options, const Prompt& prompt, EntropyBudget& budget, int32_t begin,
-                    int32_t end) {
-  std::vector<float> entropy;
-  std::vector<float> values;
-  for (int64_t row = 0; row < int64_t{prompt.kv_heads} * prompt.segments; ++row) {
-    if (row % prompt.segments < begin || row % prompt.segments >= end) continue;
-    entropy.push_back(prompt.entropy[static_cast<size_t>(row)]);
-    const auto first = prompt.values.begin() + row * prompt.stride;
-    values.insert(values.end(), first, first + prompt.stride);
+// Every method with its preset, then every budget rule, in a shape small enough to plan a hundred times.
+std::vector<std::pair<std::string, PrefillOptions>> all_prefills() {
+  std::vector<std::pair<std::string, PrefillOptions>> all;
+  for (const Method& method : methods())
+    if (method.prefill.rule != PrefillRule::kDense) all.emplace_back(method.name, small(method.prefill));
+  for (const PrefillRule rule :
+       {PrefillRule::kEntropy, PrefillRule::kGrowth, PrefillRule::kLevel, PrefillRule::kHabit, PrefillRule::kFixed}) {
+    PrefillOptions options = find_method("entropyinfer")->prefill;
+    options.rule = rule;
+    all.emplace_back(prefill_rule_name(rule), small(options));
   }
-  ChunkProfile profile{.kv_heads = prompt.kv_heads, .first_segment = begin, .num_segments = end - begin};
-  profile.prompt_tokens = prompt.tokens;
-  profile.entropy = entropy;
-  profile.values = values.data();
-  profile.stride = prompt.stride;
-  BlockPlan plan;
-  plan_chunk(options, profile, budget, plan);
-  return plan;
-}
-
-BlockPlan plan_whole(const PrefillOptions& options, const Prompt& prompt) {
-  EntropyBudget budget(options, prompt.kv_heads);
-  return plan_part(options, prompt, budget, 0, prompt.segments);
-}
-
-std::vector<int32_t> list_of(const BlockPlan& plan, int32_t kv_head, int32_t segment) {
-  const size_t list = static_cast<size_t>(kv_head * plan.num_segments + segment - plan.first_segment);
-  return {plan.blocks.begin() + plan.offsets[list], plan.blocks.begin() + plan.offsets[list + 1]};
+  return all;
 }
 
 template <typename Check>
-void for_every_method_and_prompt(Check check) {
-  for (const Method& method : methods()) {
+void for_every_method_and_trace(Check check) {
+  for (const auto& [name, options] : all_prefills()) {
     for (uint64_t seed = 1; seed <= 25; ++seed) {
-      SCOPED_TRACE(testing::Message() << method.name << ", seed " << seed);
-      const PrefillOptions options = small(method.prefill);
-      check(options, random_prompt(options, seed), seed);
+      SCOPED_TRACE(::testing::Message() << name << ", seed " << seed);
+      check(options, random_trace(options, seed), seed);
     }
   }
+}
+
+std::vector<int32_t> counts_of(const PrefillRun& run, const PrefillTrace& trace) {
+  std::vector<int32_t> counts;
+  for (int32_t layer = 0; layer < trace.layers; ++layer)
+    for (const SegmentRecord& record : run.records(layer))
+      for (const HeadRecord& head : record.heads) counts.push_back(head.blocks);
+  return counts;
+}
+
+std::vector<int32_t> whole_counts(const PrefillOptions& options, const PrefillTrace& trace) {
+  PrefillRun run(options, trace);
+  run.read_whole();
+  return counts_of(run, trace);
 }
 
 TEST(Methods, HaveUniqueNamesSummariesAndValidDefaults) {
@@ -134,12 +114,19 @@ TEST(Methods, OfOthersHaveThePublishedSettings) {
 }
 
 TEST(Methods, GiveFewGlobalLayersTheBudgetOfAll) {
-  const PrefillOptions preset = find_method("entropyinfer")->prefill;
+  PrefillOptions preset = find_method("entropyinfer")->prefill;
+  preset.density = 0.1;
+  EXPECT_DOUBLE_EQ(for_model(preset, 16, 16).density, 0.1);
+  EXPECT_DOUBLE_EQ(for_model(preset, 18, 3).density, 0.6);
+  EXPECT_DOUBLE_EQ(for_model(preset, 48, 4).density, 1);
+  EXPECT_DOUBLE_EQ(for_model(preset, 4, 0).density, 0.4);  // none is sparse, whatever it says
+  EXPECT_EQ(for_model(preset, 18, 3).base_budget, 0) << "a density, no budget";
+  preset.rule = PrefillRule::kHabit;
   EXPECT_EQ(for_model(preset, 16, 16).base_budget, 1024);
   EXPECT_EQ(for_model(preset, 18, 3).base_budget, 6144);
   EXPECT_EQ(for_model(preset, 26, 4).base_budget, 6656);
   EXPECT_EQ(for_model(preset, 34, 5).base_budget, 6960);  // whole blocks
-  EXPECT_EQ(for_model(preset, 4, 0).base_budget, 4096);   // none is sparse, whatever it says
+  EXPECT_EQ(for_model(preset, 4, 0).base_budget, 4096);
   PrefillOptions own = preset;
   own.base_budget = 512;
   EXPECT_EQ(for_model(own, 18, 3).base_budget, 512);
@@ -149,68 +136,124 @@ TEST(Methods, GiveFewGlobalLayersTheBudgetOfAll) {
   EXPECT_EQ(for_model(find_method("entropyinfer-released")->prefill, 18, 3).base_budget, 2048);
 }
 
-TEST(Methods, ReadNoBlockFromTheFutureAndStayInBudget) {
-  for_every_method_and_prompt([](const PrefillOptions& options, const Prompt& prompt, uint64_t) {
-    const BlockPlan plan = plan_whole(options, prompt);
-    const double most = options.max_factor * options.base_budget / options.block;
-    ASSERT_EQ(plan.dense.size(), static_cast<size_t>(prompt.segments));
-    for (int32_t head = 0; head < prompt.kv_heads; ++head) {
-      for (int32_t segment = 0; segment < prompt.segments; ++segment) {
-        const std::vector<int32_t> list = list_of(plan, head, segment);
-        const int32_t visible = segment * options.grid().blocks_per_segment();
-        const bool dense = plan.dense[static_cast<size_t>(segment)] != 0;
-        EXPECT_EQ(dense, is_dense_segment(options, segment, prompt.tokens));
-        if (dense) {
-          EXPECT_TRUE(list.empty());
-          continue;
+TEST(Methods, ReadNoBlockFromTheFutureAndNeverNothing) {
+  for_every_method_and_trace([](const PrefillOptions& options, const PrefillTrace& trace, uint64_t) {
+    PrefillRun run(options, trace);
+    run.read_whole();
+    for (int32_t layer = 0; layer < trace.layers; ++layer) {
+      const BlockPlan plan = run.plan(layer);
+      ASSERT_EQ(plan.num_segments, trace.segments(options));
+      for (const SegmentRecord& record : run.records(layer)) {
+        const int32_t visible = record.segment * options.grid().blocks_per_segment();
+        for (size_t h = 0; h < record.heads.size(); ++h) {
+          EXPECT_LE(record.heads[h].blocks, visible);
+          EXPECT_GE(record.heads[h].blocks, std::min(visible, 1));
+          const size_t list = h * static_cast<size_t>(plan.num_segments) + static_cast<size_t>(record.segment);
+          EXPECT_EQ(plan.offsets[list + 1] - plan.offsets[list], record.dense ? 0 : record.heads[h].blocks);
         }
-        EXPECT_GE(static_cast<int32_t>(list.size()), std::min(visible, options.base_budget / options.block));
-        EXPECT_LE(static_cast<double>(list.size()), most);
-        EXPECT_TRUE(std::adjacent_find(list.begin(), list.end(), std::greater_equal<>()) == list.end());
-        EXPECT_TRUE(list.empty() || (list.front() >= 0 && list.back() < visible));
       }
     }
   });
 }
 
+TEST(Methods, StayInTheBudgetTheyPromise) {
+  for_every_method_and_trace([](const PrefillOptions& options, const PrefillTrace& trace, uint64_t) {
+    PrefillRun run(options, trace);
+    run.read_whole();
+    const bool bounded = options.rule != PrefillRule::kEntropy && options.rule != PrefillRule::kHabit;
+    for (int32_t layer = options.layer_skip; layer < trace.layers && bounded; ++layer)
+      for (const SegmentRecord& record : run.records(layer))
+        for (const HeadRecord& head : record.heads)
+          EXPECT_LE(head.blocks, options.max_factor * options.base_budget / options.block);
+  });
+}
+
 TEST(Methods, DecideTheSameTwice) {
-  for_every_method_and_prompt([](const PrefillOptions& options, const Prompt& prompt, uint64_t) {
-    EXPECT_EQ(plan_whole(options, prompt).blocks, plan_whole(options, prompt).blocks);
+  for_every_method_and_trace([](const PrefillOptions& options, const PrefillTrace& trace, uint64_t) {
+    EXPECT_EQ(whole_counts(options, trace), whole_counts(options, trace));
   });
 }
 
 TEST(Methods, PlanAPromptInChunksAsInOne) {
-  for_every_method_and_prompt([](PrefillOptions options, const Prompt& prompt, uint64_t seed) {
+  for_every_method_and_trace([](PrefillOptions options, const PrefillTrace& trace, uint64_t seed) {
     options.rigid_test = RigidTest::kCausal;  // the whole-trace test is the one that depends on the cut
-    const BlockPlan whole = plan_whole(options, prompt);
     Random random(seed + 1000);
-    EntropyBudget budget(options, prompt.kv_heads);
-    for (int32_t begin = 0; begin < prompt.segments;) {
-      const int32_t end = std::min(prompt.segments, begin + static_cast<int32_t>(random.between(1, 7)));
-      const BlockPlan part = plan_part(options, prompt, budget, begin, end);
-      for (int32_t head = 0; head < prompt.kv_heads; ++head)
-        for (int32_t segment = begin; segment < end; ++segment)
-          EXPECT_EQ(list_of(part, head, segment), list_of(whole, head, segment)) << "segment " << segment;
-      begin = end;
-    }
+    PrefillRun run(options, trace);
+    run.read([&](int32_t begin) { return begin + static_cast<int32_t>(random.between(1, 7)); });
+    EXPECT_EQ(counts_of(run, trace), whole_counts(options, trace));
+  });
+}
+
+TEST(Methods, GoOnFromWhereTheyWereRewoundTo) {
+  for_every_method_and_trace([](PrefillOptions options, const PrefillTrace& trace, uint64_t seed) {
+    options.rigid_test = RigidTest::kCausal;
+    const int32_t segments = trace.segments(options);
+    PrefillRun run(options, trace);
+    run.read_whole();
+    const std::vector<int32_t> whole = counts_of(run, trace);
+    Random random(seed + 2000);
+    const auto from = static_cast<int32_t>(random.below(static_cast<uint64_t>(segments)));
+    run.forget_from(from);
+    for (int32_t segment = from; segment < segments; ++segment) run.read_chunk(segment, segment + 1);
+    EXPECT_EQ(counts_of(run, trace), whole);
+  });
+}
+
+TEST(Methods, PermutedHeadsPermuteTheCounts) {
+  for_every_method_and_trace([](const PrefillOptions& options, const PrefillTrace& trace, uint64_t) {
+    PrefillTrace turned = trace;
+    const auto heads = static_cast<size_t>(trace.kv_heads);
+    for (size_t row = 0; row < trace.measures.size(); row += heads)
+      for (size_t h = 0; h < heads; ++h) turned.measures[row + (h + 1) % heads] = trace.measures[row + h];
+    const std::vector<int32_t> counts = whole_counts(options, trace);
+    const std::vector<int32_t> others = whole_counts(options, turned);
+    for (size_t row = 0; row < counts.size(); row += heads)
+      for (size_t h = 0; h < heads; ++h) EXPECT_EQ(others[row + (h + 1) % heads], counts[row + h]);
   });
 }
 
 TEST(Methods, ReadEverythingWhenTheBudgetCoversIt) {
-  for_every_method_and_prompt([](PrefillOptions options, const Prompt& prompt, uint64_t) {
+  for_every_method_and_trace([](PrefillOptions options, const PrefillTrace& trace, uint64_t) {
     options.base_budget = 1 << 20;
-    const BlockPlan plan = plan_whole(options, prompt);
-    for (int32_t segment = 0; segment < prompt.segments; ++segment) {
-      if (plan.dense[static_cast<size_t>(segment)] != 0) continue;
-      EXPECT_EQ(list_of(plan, 0, segment).size(), static_cast<size_t>(segment * options.grid().blocks_per_segment()));
-    }
+    options.min_budget = 1 << 20;
+    PrefillRun run(options, trace);
+    run.read_whole();
+    for (int32_t layer = 0; layer < trace.layers; ++layer)
+      for (const SegmentRecord& record : run.records(layer))
+        for (const HeadRecord& head : record.heads)
+          EXPECT_EQ(head.blocks, record.segment * options.grid().blocks_per_segment());
   });
+}
+
+// Each option of the table is read by something, has a help text, and takes the value it shows.
+TEST(Methods, DeclareOptionsThatTakeTheirOwnValues) {
+  std::set<std::string_view> names;
+  for (const OptionSpec<PrefillOptions>& spec : prefill_option_table()) {
+    SCOPED_TRACE(spec.name);
+    EXPECT_TRUE(names.insert(spec.name).second);
+    EXPECT_FALSE(spec.help.empty());
+    bool read = false;
+    for (const auto& [name, options] : all_prefills()) {
+      read = read || spec.read(options);
+      PrefillOptions copy;
+      const OptionValue value = spec.get(options);
+      std::string text;
+      if (const auto* whole = std::get_if<int64_t>(&value)) text = std::to_string(*whole);
+      if (const auto* real = std::get_if<double>(&value)) text = str_format("%.17g", *real);
+      if (const auto* on = std::get_if<bool>(&value)) text = *on ? "on" : "off";
+      if (const auto* word = std::get_if<std::string_view>(&value)) text = *word;
+      EXPECT_TRUE(spec.set(copy, text).ok()) << text;
+      EXPECT_EQ(spec.get(copy), value);
+    }
+    EXPECT_TRUE(read);
+    EXPECT_FALSE(spec.read(PrefillOptions{})) << "a dense prefill reads no option";
+  }
 }
 
 TEST(Methods, KeepTheWindowAndNoMoreThanTheBudget) {
   for (const Method& method : methods()) {
     for (uint64_t seed = 1; seed <= 25; ++seed) {
-      SCOPED_TRACE(testing::Message() << method.name << ", seed " << seed);
+      SCOPED_TRACE(::testing::Message() << method.name << ", seed " << seed);
       Random random(seed);
       const int64_t length = random.between(1, 3000);
       const int64_t slots = std::max<int64_t>(0, length - method.kv.window);

@@ -1,11 +1,11 @@
 #include "report/inspection.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "engine/engine.h"
-#include "policy/head_habits.h"
 #include "report/block_map.h"
 #include "report/compact.h"
 #include "report/layer_plan.h"
@@ -35,7 +35,7 @@ void add_plan(const LayerPlan& plan, size_t kv_head, const MapShape& shape, Json
   Json budget = Json::array();
   Json read = Json::array();
   std::string classes;
-  std::string kinds;
+  std::string types;
   BlockMap map(shape);
   for (size_t i = 0; i < plan.segments(); ++i) {
     const HeadPlan one = plan.head(i, kv_head);
@@ -43,16 +43,20 @@ void add_plan(const LayerPlan& plan, size_t kv_head, const MapShape& shape, Json
     budget.push_back(rounded(one.budget));
     read.push_back(one.read);
     classes += one.rigid ? 'r' : 'd';
-    kinds += policy::head_kind_name(one.kind)[0];
+    types += policy::head_type_name(one.type)[0];
     map.add(plan.segment(i), one.blocks);
   }
   head["entropy"] = std::move(entropy);
   head["budget"] = std::move(budget);
   head["read"] = std::move(read);
   head["class"] = classes;
-  head["kind"] = kinds;
-  const policy::HeadHabit& habit = plan.last_habit(kv_head);
-  head["habit"] = {{"first", rounded(habit.first)}, {"far", rounded(habit.far)}, {"probes", habit.probes}};
+  head["type"] = types;
+  const HeadPlan last = plan.head(plan.segments() - 1, kv_head);
+  head["attention"] = {{"sink", rounded(last.sink)},
+                       {"far", rounded(last.far)},
+                       {"segment", rounded(std::exp(last.entropy))},
+                       {"row", rounded(std::exp(last.row_entropy))},
+                       {"samples", plan.samples(kv_head)}};
   head["map"] = base64(level_runs(map.levels()));
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "engine/session.h"
-#include "policy/kv_recipe.h"
+#include "policy/kv/recipe.h"
 
 namespace ei::report {
 

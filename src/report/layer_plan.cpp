@@ -1,49 +1,31 @@
 #include "report/layer_plan.h"
 
+#include <cmath>
+
+#include "sparse/planner.h"
+
 namespace ei::report {
 
-std::vector<uint8_t> rigid_by_segment(const policy::PrefillOptions& options, const sparse::LayerTrace& trace) {
-  // The released rule classes a head once, and a fixed budget never does.
-  if (trace.segments.empty() || options.rule != policy::PrefillRule::kEntropy ||
-      options.rigid_test == policy::RigidTest::kWholeTrace)
-    return trace.rigid;
-  const size_t heads = trace.entropy.size() / trace.segments.size();
-  const auto threshold = static_cast<float>(options.e_t);
-  std::vector<uint8_t> rigid(trace.entropy.size());
-  for (size_t list = 0; list < rigid.size(); ++list) {
-    const bool before = list < heads || rigid[list - heads] != 0;
-    const bool stays = trace.segments[list / heads] == 0 || !(trace.entropy[list] >= threshold);
-    rigid[list] = before && stays ? 1 : 0;
-  }
-  return rigid;
-}
-
-LayerPlan::LayerPlan(const policy::PrefillOptions& options, const sparse::LayerTrace& trace)
-    : options_(options),
-      trace_(trace),
-      heads_(trace.entropy.size() / trace.segments.size()),
-      rigid_(rigid_by_segment(options, trace)) {}
-
 HeadPlan LayerPlan::head(size_t i, size_t kv_head) const {
-  const size_t list = i * heads_ + kv_head;
+  const policy::HeadRecord& record = records_[i].heads[kv_head];
+  const bool sampled = options_.rule == policy::PrefillRule::kEntropy;
   HeadPlan plan;
-  plan.entropy = trace_.entropy[list];
-  plan.budget = trace_.tokens[list];
-  plan.rigid = rigid_[list] != 0;
-  plan.kind = trace_.kinds[list];
-  plan.blocks = trace_.blocks[list];
-  plan.read = dense(i) ? segment(i) * options_.segment : static_cast<int64_t>(plan.blocks.size()) * options_.block;
+  plan.entropy = static_cast<double>(sampled ? record.means.segment_entropy : record.midrange_entropy);
+  plan.row_entropy = static_cast<double>(record.means.row_entropy);
+  plan.far = record.means.samples > 0 ? std::exp(static_cast<double>(record.means.log_far)) : 0;
+  plan.sink = static_cast<double>(record.means.sink);
+  plan.budget = static_cast<double>(record.budget);
+  plan.rigid = record.rigid;
+  plan.type = record.type;
+  plan.blocks = record.chosen;
+  plan.read = int64_t{record.blocks} * options_.block;
   return plan;
-}
-
-const policy::HeadHabit& LayerPlan::last_habit(size_t kv_head) const {
-  return trace_.habits[trace_.habits.size() - heads_ + kv_head];
 }
 
 std::optional<LayerPlan> layer_plan(const Session& session, int layer) {
   const sparse::Planner* planner = session.planner();
-  if (planner == nullptr || !planner->plans(layer) || planner->trace(layer).segments.empty()) return std::nullopt;
-  return LayerPlan(planner->options(), planner->trace(layer));
+  if (planner == nullptr || !planner->plans(layer) || planner->records(layer).empty()) return std::nullopt;
+  return LayerPlan(planner->options(), planner->records(layer));
 }
 
 }  // namespace ei::report

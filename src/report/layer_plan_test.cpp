@@ -2,31 +2,53 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace ei::report {
 namespace {
 
-// Two kv_heads over four segments.
-sparse::LayerTrace trace_of(std::vector<float> entropy) {
-  sparse::LayerTrace trace;
-  trace.segments = {0, 1, 2, 3};
-  trace.entropy = std::move(entropy);
-  trace.rigid = {0, 1, 0, 1, 0, 1, 0, 1};
-  return trace;
+policy::LayerRecords two_segments() {
+  policy::LayerRecords records(2);
+  for (policy::SegmentRecord& record : records) record.heads.resize(2);
+  records[0].dense = true;
+  records[1].segment = 1;
+  policy::HeadRecord& head = records[1].heads[1];
+  head.midrange_entropy = 0.5f;
+  head.means = {.sink = 0.25f, .log_far = std::log(0.5f), .segment_entropy = 3, .row_entropy = 2, .samples = 4};
+  head.rigid = false;
+  head.budget = 20;
+  head.type = policy::HeadType::kSink;
+  head.blocks = 2;
+  head.chosen = {0, 5};
+  return records;
 }
 
-TEST(RigidBySegment, EndsAtTheFirstEntropyThatReachesTheThreshold) {
-  const policy::PrefillOptions options{.rule = policy::PrefillRule::kEntropy, .e_t = 0.5};
-  // E_0 is read nowhere; the second head comes back under the threshold and stays dynamic.
-  EXPECT_EQ(rigid_by_segment(options, trace_of({9, 9, 0.1f, 0.5f, 0.7f, 0.2f, 0, 0})),
-            (std::vector<uint8_t>{1, 1, 1, 0, 0, 0, 0, 0}));
+TEST(LayerPlan, ShowsWhatWasInForce) {
+  const policy::LayerRecords records = two_segments();
+  const policy::PrefillOptions options{.rule = policy::PrefillRule::kEntropy, .block = 8};
+  const LayerPlan plan(options, records);
+  EXPECT_EQ(plan.segments(), 2u);
+  EXPECT_EQ(plan.kv_heads(), 2u);
+  EXPECT_TRUE(plan.dense(0));
+  EXPECT_FALSE(plan.dense(1));
+  EXPECT_EQ(plan.segment(1), 1);
+  const HeadPlan head = plan.head(1, 1);
+  EXPECT_EQ(head.entropy, 3);
+  EXPECT_EQ(head.row_entropy, 2);
+  EXPECT_NEAR(head.far, 0.5, 1e-6);
+  EXPECT_EQ(head.sink, 0.25);
+  EXPECT_EQ(head.budget, 20);
+  EXPECT_EQ(head.read, 16) << "what is read, not what was allowed";
+  EXPECT_FALSE(head.rigid);
+  EXPECT_EQ(head.type, policy::HeadType::kSink);
+  EXPECT_EQ(head.blocks.size(), 2u);
+  EXPECT_EQ(plan.samples(1), 4);
 }
 
-TEST(RigidBySegment, IsWhatTheTraceSaysWhereThePlanLooksAhead) {
-  const sparse::LayerTrace trace = trace_of({9, 9, 9, 9, 9, 9, 9, 9});
-  policy::PrefillOptions options{.rule = policy::PrefillRule::kEntropy, .rigid_test = policy::RigidTest::kWholeTrace};
-  EXPECT_EQ(rigid_by_segment(options, trace), trace.rigid);
-  options = {.rule = policy::PrefillRule::kFixed};
-  EXPECT_EQ(rigid_by_segment(options, trace), trace.rigid);
+TEST(LayerPlan, ShowsTheEntropyThatDecides) {
+  const policy::LayerRecords records = two_segments();
+  const policy::PrefillOptions options{.rule = policy::PrefillRule::kGrowth};
+  EXPECT_EQ(LayerPlan(options, records).head(1, 1).entropy, 0.5);
 }
 
 }  // namespace

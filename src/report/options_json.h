@@ -3,8 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "policy/kv_recipe.h"
-#include "policy/prefill_options.h"
+#include "policy/kv/recipe.h"
+#include "policy/prefill/options.h"
 
 namespace ei::report {
 

@@ -70,7 +70,10 @@ Status put_plan(const PlanInput& input, ReportFile& file) {
       {"dense", by_segment([](const LayerPlan& plan, size_t i) { return Json(plan.dense(i)); })},
       {"entropies", by_head([](const HeadPlan& head) { return rounded(head.entropy, 7); })},
       {"classes", by_head([](const HeadPlan& head) { return Json(head.rigid ? "rigid" : "dynamic"); })},
-      {"kinds", by_head([](const HeadPlan& head) { return Json(policy::head_kind_name(head.kind)); })},
+      {"row_entropies", by_head([](const HeadPlan& head) { return rounded(head.row_entropy, 7); })},
+      {"far", by_head([](const HeadPlan& head) { return rounded(head.far, 7); })},
+      {"sink", by_head([](const HeadPlan& head) { return rounded(head.sink, 7); })},
+      {"types", by_head([](const HeadPlan& head) { return Json(policy::head_type_name(head.type)); })},
       {"budgets", by_head([](const HeadPlan& head) { return rounded(head.budget, 7); })},
       {"counts", by_head([block](const HeadPlan& head) { return Json(head.read / block); })},
       {"blocks", by_head([](const HeadPlan& head) {

@@ -1,19 +1,17 @@
-// Planner: decides, layer by layer while a prompt is read, which blocks of earlier keys every segment reads.
+// Planner: carries out, layer by layer while a prompt is read, what a prefill method asks for: records what is to be
+// measured, hands it to the method, and lays out the plan that attention reads.
 //
-// Each chunk covers whole segments (the first and the last of a prompt may be parts). Per layer it records: extremes of
-// the new blocks, representatives of the queries, block scores, their entropy; then, in the stream's turn, the budgets
-// on the host; then the ranking and the choice. Nothing waits: the plan is filled when the stream runs.
+// Each chunk covers whole segments (the first and the last of a prompt may be parts). Nothing waits: everything is
+// recorded on the stream, what the method decides on the host included, and the plan is filled when the stream runs.
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <span>
+#include <memory>
 #include <vector>
 
 #include "backend/backend.h"
 #include "plan/block_plan.h"
-#include "policy/block_select.h"
-#include "policy/head_habits.h"
+#include "policy/prefill/method.h"
 #include "sparse/block_index.h"
 
 namespace ei::sparse {
@@ -28,24 +26,13 @@ struct PlannerShape {
   std::vector<uint8_t> global;  // [layers]: attends to the whole context; others have a window and stay as they are
 };
 
-// What was decided in one layer, one entry per segment that was read: for reports. Lists are [segments, kv_heads].
-struct LayerTrace {
-  std::vector<int32_t> segments;
-  std::vector<uint8_t> dense;  // [segments]
-  std::vector<float> entropy;
-  std::vector<float> tokens;  // budgets
-  std::vector<uint8_t> rigid;
-  std::vector<policy::HeadHabit> habits;     // behind the segment
-  std::vector<policy::HeadKind> kinds;       // in the segment
-  std::vector<std::vector<int32_t>> blocks;  // chosen; empty where dense, or when not kept
-};
-
 class Planner {
  public:
+  // options.rule is not kDense.
   Planner(const Backend& backend, const policy::PrefillOptions& options, PlannerShape shape);
 
-  const policy::PrefillOptions& options() const { return options_; }
-  bool plans(int layer) const { return index_shape_.planned[static_cast<size_t>(layer)] != 0; }
+  const policy::PrefillOptions& options() const { return method_->options(); }
+  bool plans(int layer) const { return planned_[static_cast<size_t>(layer)] != 0; }
 
   // A prompt that ends at position `end` will be read.
   Status begin_prompt(int64_t end);
@@ -55,11 +42,11 @@ class Planner {
   // One chunk: begin, record() every planned layer, synchronize the stream, then finish or undo.
   Status begin_chunk(Stream& stream, int64_t first, int64_t tokens);
   // q: the chunk's rotated queries [tokens, heads * head_dim]; kv already holds its keys. Only the last `attending`
-  // rows will attend (none: the budgets go on all the same). Null: these rows read everything.
+  // rows will attend (none: what is carried along goes on all the same). Null: these rows read everything.
   const BlockPlan* record(Stream& stream, int layer, Matrix q, const KvView& kv, int64_t attending);
   // Query-key pairs that the chunk's plans left out, over all layers and kv_heads.
   double finish_chunk();
-  void undo_chunk();
+  void undo_chunk() { index_.truncate(first_); }
   // The prompt has been read: memory that only prompts need goes back.
   void end_prompt() { index_.drop_panels(); }
   // The cache no longer holds every key, so no prompt can be planned until it does again.
@@ -69,63 +56,58 @@ class Planner {
   // Forgets everything from `position` on.
   void truncate(int64_t position);
 
-  // Keep the chosen blocks in the trace as well.
+  // Keep the chosen blocks in the records as well.
   void keep_blocks(bool keep) { keep_blocks_ = keep; }
-  const LayerTrace& trace(int layer) const { return tracks_[static_cast<size_t>(layer)].trace; }
+  // What was measured and decided, and in force, in every segment that was read.
+  const policy::LayerRecords& records(int layer) const { return records_[static_cast<size_t>(layer)]; }
 
   // Memory beside the KV cache for a prompt that ends at `end`.
   int64_t bytes_for(int64_t end) const;
 
  private:
+  // One layer of the chunk.
   struct Track {
-    int32_t layer = 0;
-    std::optional<policy::EntropyBudget> budget;
-    std::optional<policy::EntropyBudget> budget_before;  // the chunk
-    LayerTrace trace;
-    BlockPlan plan;
-    std::vector<policy::HeadHabit> habits;  // [kv_heads]
-    std::vector<policy::HeadHabit> habits_before;
-    // This chunk: what was recorded, and once the stream has run, what was decided, [kv_heads, num_segments].
     bool recorded = false;
     bool attends = false;
-    std::vector<float> entropy;
-    std::vector<float> tokens;
-    std::vector<uint8_t> rigid;
-    std::vector<HeadCare> care;  // [num_segments, kv_heads], like the next two
-    std::vector<policy::HeadKind> kinds;
-    std::vector<policy::HeadHabit> habits_behind;
+    policy::LayerRecords run;  // [num_segments]
+    BlockPlan plan;
+    // Read by the kernels and written by them, in the stream's turn.
+    std::vector<BlockRanking> rankings;  // [num_segments, kv_heads]
   };
 
-  void profile(Stream& stream, int layer, Matrix q);
-  // What the blocks are ranked by; rows attend from segment `attending` of the chunk on.
-  const float* rank(Stream& stream, int layer, Matrix q, const KvView& kv, int64_t attending);
-  void rate_peaks(Stream& stream, int layer, int32_t i, Matrix q, const KvView& kv, bool wanted, bool probed);
-  int64_t rows_of(int32_t i) const;
-  void decide(Track& track, const float* entropy) const;
-  double pairs_left_out(const BlockPlan& plan) const;
-  void append_trace(Track& track) const;
+  policy::PrefillHistory history(int layer, size_t i) const;  // of segment i of the run
+  int64_t rows_of(int32_t segment) const;
 
-  policy::PrefillOptions options_;
+  // The steps of record(), in the order in which they run.
+  void measure_midrange(Stream& stream, int layer, Matrix q);
+  void rank_segments(Stream& stream, int layer, Matrix q, const KvView& kv, int64_t attending_from);
+  void rank_segment(Stream& stream, int layer, size_t i, const policy::SegmentPlace& place, Matrix q, const KvView& kv);
+  void score_rows(Stream& stream, Matrix q, const KvView& kv);
+  void decide(int layer);
+
+  const float* ranked_values() const;
+  double pairs_left_out(const BlockPlan& plan) const;
+
   PlannerShape shape_;
-  policy::AskingPrice price_;
-  BlockIndexShape index_shape_;
+  std::vector<uint8_t> planned_;  // [layers]
+  std::unique_ptr<policy::PrefillMethod> method_;
   BlockIndex index_;
-  std::vector<Track> tracks_;  // [layers]
+  std::vector<policy::LayerRecords> records_;  // [layers]
   int64_t prompt_end_ = 0;
   bool keep_blocks_ = false;
 
   // The chunk.
   int64_t first_ = 0;
   int64_t tokens_ = 0;
-  policy::ChunkProfile chunk_;
-  kernels::BlockRows rows_;
+  std::vector<Track> tracks_;    // [layers]
+  kernels::BlockRows rows_;      // its segments and the blocks before them
   std::vector<uint8_t> sparse_;  // [num_segments]
   Matrix representatives_;       // [num_segments, heads * head_dim]
   Matrix scores_;                // [kv_heads * num_segments, blocks], like the next two
   Matrix ranks_;
   Matrix probabilities_;
-  float* entropy_ = nullptr;  // [layers, kv_heads, num_segments]
-  float* probes_ = nullptr;   // [layers, kv_heads, 2]
+  float* entropy_ = nullptr;            // [layers, kv_heads, num_segments]
+  AttentionSample* samples_ = nullptr;  // [layers, kv_heads]
 };
 
 }  // namespace ei::sparse

@@ -31,26 +31,9 @@ json plan_of(const std::string& path) {
 }
 
 std::vector<std::string> sparse_run(const std::string& path) {
-  return {"run",
-          "-f",
-          "-",
-          "-n",
-          "8",
-          "--temp",
-          "0",
-          "--json",
-          "--dump-plan",
-          path,
-          "--method",
-          "entropyinfer",
-          "--segment",
-          "128",
-          "--threshold",
-          "256",
-          "--base-budget",
-          "64",
-          "--early-share",
-          "0"};
+  return {"run",           "-f", "-",        "-n",           "8",         "--temp", "0",           "--json",
+          "--dump-plan",   path, "--method", "entropyinfer", "--segment", "128",    "--threshold", "256",
+          "--base-budget", "64"};
 }
 
 TEST(DumpPlan, HoldsTheChoiceOfEveryLayerSegmentAndKvHead) {
@@ -65,21 +48,20 @@ TEST(DumpPlan, HoldsTheChoiceOfEveryLayerSegmentAndKvHead) {
   const json plan = plan_of(path);
   EXPECT_EQ(plan["method"], "entropyinfer");
   EXPECT_EQ(plan["options"]["segment"], 128);
-  EXPECT_EQ(plan["options"]["rigid-test"], "causal");
+  EXPECT_EQ(plan["options"]["budget-rule"], "entropy");
+  EXPECT_FALSE(plan["options"].contains("alpha")) << "nothing reads it";
   EXPECT_EQ(plan["options"]["kv-policy"], "latent");
   EXPECT_EQ(plan["prompt_tokens"], printed["tokens"]["prompt"]);
   EXPECT_EQ(plan["density"], printed["prefill"]["density"]);
   const int64_t prompt = plan["prompt_tokens"];
   const auto segments = static_cast<size_t>((prompt + 127) / 128);
-  const char* const by_head[] = {"entropies", "classes", "kinds", "budgets", "counts", "blocks"};
-  for (const char* list : by_head) {
-    ASSERT_EQ(plan[list].size(), 8u) << list;
-    EXPECT_TRUE(plan[list][0].empty()) << list << ": layer 0 reads everything";
-  }
+  const char* const by_head[] = {"entropies", "row_entropies", "far",    "sink",  "types",
+                                 "classes",   "budgets",       "counts", "blocks"};
+  for (const char* list : by_head) ASSERT_EQ(plan[list].size(), 8u) << list;
 
   // What the file leaves out are the pairs that the run left out.
   double pairs = printed["prefill"]["pairs_dense"];
-  for (size_t layer = 1; layer < 8; ++layer) {
+  for (size_t layer = 0; layer < 8; ++layer) {
     ASSERT_EQ(plan["segments"][layer].size(), segments);
     ASSERT_EQ(plan["dense"][layer].size(), segments);
     for (const char* list : by_head) ASSERT_EQ(plan[list][layer].size(), 2u) << list;
@@ -93,6 +75,7 @@ TEST(DumpPlan, HoldsTheChoiceOfEveryLayerSegmentAndKvHead) {
         const json& name = plan["classes"][layer][h][i];
         EXPECT_TRUE(name == "rigid" || name == "dynamic") << name;
         const size_t count = plan["counts"][layer][h][i];
+        if (!dense) EXPECT_EQ(plan["budgets"][layer][h][i].get<size_t>(), count * 8) << "what is in force";
         const std::vector<size_t> blocks = plan["blocks"][layer][h][i];
         EXPECT_EQ(blocks.size(), dense ? 0 : count);
         if (dense) {

@@ -9,7 +9,7 @@
 #include "golden/generator.h"
 #include "golden/kernel_set.h"
 #include "golden/lists.h"
-#include "policy/kv_share.h"
+#include "policy/kv/share.h"
 
 namespace ei::golden {
 namespace {

@@ -11,7 +11,8 @@
 #include "golden/lists.h"
 #include "golden/prefill_profile.h"
 #include "kernels/attention/random_kv.h"
-#include "policy/block_select.h"
+#include "policy/prefill/growth.h"
+#include "policy/prefill/plan_layout.h"
 
 namespace ei::golden {
 namespace {
@@ -85,26 +86,62 @@ class PrefillLayer {
     }
   }
 
+  // What the method decides on the measured entropies, by the code that a session runs.
+  policy::LayerRecords decide(SparseMode mode) const {
+    PrefillOptions options = options_;
+    options.mode = mode;
+    const auto method = policy::make_prefill_method(options, {.kv_heads = inputs_.shape().kv_heads});
+    policy::LayerRecords run(static_cast<size_t>(segments_));
+    for (size_t i = 0; i < run.size(); ++i) {
+      run[i].segment = static_cast<int32_t>(i);
+      run[i].dense = is_dense_segment(options, run[i].segment, inputs_.shape().tokens);
+      run[i].heads.resize(static_cast<size_t>(inputs_.shape().kv_heads));
+      for (size_t h = 0; h < run[i].heads.size(); ++h)
+        run[i].heads[h].midrange_entropy = profile_.entropy[h * run.size() + i];
+    }
+    method->decide({.layer = options.layer_skip, .segment = 0}, {}, run);
+    return run;
+  }
+
+  // In the order of the golden lists, [kv_heads, segments].
+  template <typename Value>
+  static std::vector<Value> by_head(const policy::LayerRecords& run, Value policy::HeadRecord::*field) {
+    std::vector<Value> values;
+    for (size_t h = 0; h < run.front().heads.size(); ++h)
+      for (const policy::SegmentRecord& record : run) values.push_back(record.heads[h].*field);
+    return values;
+  }
+
   void check_budgets() {
-    const int32_t kv_heads = inputs_.shape().kv_heads;
-    policy::EntropyBudget budget(options_, kv_heads);
-    std::vector<float> tokens(profile_.entropy.size());
-    counts_.resize(profile_.entropy.size());
-    budget.push(0, segments_, profile_.entropy, tokens, counts_);
+    const policy::LayerRecords run = decide(SparseMode::kRagged);
+    counts_ = by_head(run, &policy::HeadRecord::blocks);
     if (fields_.contains("rigid")) {
       std::vector<int32_t> rigid;
-      for (const auto& head : budget.heads()) rigid.push_back(head.rigid ? 1 : 0);
+      for (const policy::HeadRecord& head : run.back().heads) rigid.push_back(head.rigid ? 1 : 0);
       EXPECT_EQ(rigid, manifest_.ints(fields_.at("rigid")));
     }
     if (fields_.contains("budgets"))
-      expect_near(tokens, manifest_.floats(fields_.at("budgets")), manifest_.tolerance("budget_tokens_abs"));
+      expect_near(by_head(run, &policy::HeadRecord::budget), manifest_.floats(fields_.at("budgets")),
+                  manifest_.tolerance("budget_tokens_abs"));
     if (fields_.contains("counts")) check_counts();
     if (fields_.contains("segment_topk")) {
-      std::vector<int32_t> largest = counts_;
-      policy::collapse_counts(largest, kv_heads);
-      largest.resize(static_cast<size_t>(segments_));
+      std::vector<int32_t> largest;
+      for (const policy::SegmentRecord& record : collapsed()) largest.push_back(record.heads[0].blocks);
       EXPECT_EQ(largest, manifest_.ints(fields_.at("segment_topk")));
     }
+  }
+
+  // counts_ as records, every kv_head with the largest of its segment.
+  policy::LayerRecords collapsed() const {
+    policy::LayerRecords run = with_counts(decide(SparseMode::kRagged));
+    for (policy::SegmentRecord& record : run) policy::collapse_counts(record);
+    return run;
+  }
+
+  policy::LayerRecords with_counts(policy::LayerRecords run) const {
+    for (size_t i = 0; i < run.size(); ++i)
+      for (size_t h = 0; h < run[i].heads.size(); ++h) run[i].heads[h].blocks = counts_[h * run.size() + i];
+    return run;
   }
 
   void check_counts() {
@@ -136,29 +173,14 @@ class PrefillLayer {
     ASSERT_TRUE(mode.has_value());
     PrefillOptions options = options_;
     options.mode = *mode;
-    const bool ranks_on_p = policy::ranks_on_probabilities(options);
-    policy::ChunkProfile chunk{.kv_heads = inputs_.shape().kv_heads,
-                               .first_segment = 0,
-                               .num_segments = segments_,
-                               .prompt_tokens = inputs_.shape().tokens,
-                               .entropy = profile_.entropy,
-                               .values = (ranks_on_p ? profile_.probabilities : profile_.scores).data(),
-                               .stride = profile_.rows.stride};
-    std::vector<int32_t> counts = counts_;
-    if (*mode != SparseMode::kRagged) policy::collapse_counts(counts, chunk.kv_heads);
+    const std::vector<float>& values =
+        policy::ranks_on_probabilities(options) ? profile_.probabilities : profile_.scores;
+    policy::LayerRecords run = decide(*mode);
+    // Where a count was one off within what is allowed, what follows is compared at the golden one.
+    if (allowance_used_) run = *mode == SparseMode::kRagged ? with_counts(std::move(run)) : collapsed();
     BlockPlan plan;
-    policy::select_blocks(options, chunk, counts, plan);
-    BlockPlan chosen = plan;
-    std::fill(chosen.blocks.begin(), chosen.blocks.end(), -1);
-    kernels_.select_blocks({.rows = profile_.rows, .values = chunk.values, .plan = &chosen});
-    EXPECT_EQ(chosen.blocks, plan.blocks);
-    if (!allowance_used_) {
-      policy::EntropyBudget budget(options, chunk.kv_heads);
-      BlockPlan whole;
-      policy::plan_chunk(options, chunk, budget, whole);
-      EXPECT_EQ(whole.blocks, plan.blocks);
-      EXPECT_EQ(whole.offsets, plan.offsets);
-    }
+    policy::lay_out_plan(options.grid(), run, plan);
+    kernels_.select_blocks({.rows = profile_.rows, .values = values.data(), .plan = &plan});
     check_lists(name, plan);
     check_attention(name, plan);
   }

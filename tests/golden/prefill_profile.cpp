@@ -21,7 +21,7 @@ PrefillOptions read_prefill_options(const Json& golden_case) {
     options.rule = PrefillRule::kFixed;
     params.at("budget").get_to(options.base_budget);
   } else {
-    options.rule = PrefillRule::kEntropy;
+    options.rule = PrefillRule::kGrowth;
     params.at("B0").get_to(options.base_budget);
     params.at("e_t").get_to(options.e_t);
     params.at("delta_t").get_to(options.delta_t);

@@ -6,7 +6,7 @@
 #include "golden/generator.h"
 #include "golden/kernel_set.h"
 #include "kernels/block_scores/block_scores.h"
-#include "policy/prefill_options.h"
+#include "policy/prefill/options.h"
 
 namespace ei::golden {
 

@@ -72,6 +72,8 @@ def check_file(path, src, rooms):
         match = INCLUDE.match(line)
         if match:
             includes.append(match[2])
+            if relative.stem.endswith("_test") and match[2].startswith("support/"):
+                continue  # tests/support: what tests share
             why = check_edge(room, match[1] == '"', match[2], rooms)
             if why:
                 problems.append(f"src/{relative}:{number}: {match[2]}: {why}")

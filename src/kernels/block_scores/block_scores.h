@@ -11,7 +11,7 @@
 #include <cstdint>
 
 #include "plan/block_plan.h"
-#include "plan/head_care.h"
+#include "plan/block_ranking.h"
 #include "plan/kv_view.h"
 
 namespace ei::kernels {
@@ -133,10 +133,10 @@ struct PackKeysParams {
   KeyPanels out;
 };
 
-// Peak scores (kGroupPeak) of one segment by kv_heads with different care. wanting[t] is the largest bound of a
-// super-block, (q+ . kmax + q- . kmin) * scale, less the log-sum-exp of the own segment's keys and the first block's
-// peak; what a super-block promises is the largest such gap of a row. Blocks that are not rated get a score below all
-// others. Keys and queries are rounded to 8 bits.
+// Peak scores (kGroupPeak) of one segment, each kv_head ranked in its own way. The upper bound of a super-block for a
+// row is (q+ . kmax + q- . kmin) * scale, less the log-sum-exp of the own segment's keys and the sink's peak (as in
+// Quest, but relative to what the row finds anyway); row_bounds and super_bounds are the largest of a row and of a
+// super-block. Blocks that are no candidates get a score below all others. Keys and queries are rounded to 8 bits.
 struct PeakScoreParams {
   BlockRows rows;
   int32_t segment = 0;  // index into rows
@@ -146,17 +146,15 @@ struct PeakScoreParams {
   int32_t first_position = 0;
   int32_t num_heads = 0;
   float scale = 0;
-  KvView kv;                       // slot == position, with the keys of the rows themselves
-  KeyPanels keys;                  // of the same keys
-  const HeadCare* care = nullptr;  // [kv_heads], read when the operation runs
-  int64_t most_voices = 1;         // that care may give a kv_head
-  float* scores = nullptr;         // rows; those of `segment` are written
-  // [kv_heads, 2]: mean share, over a sample of rows, of the first block and of the other blocks that end a segment or
-  // more before this one. Written where care asks for it.
-  float* probes = nullptr;
-  // [kv_heads, rows of the segment, most_voices], written densely where rows are chosen; null: not wanted.
-  float* wanting = nullptr;
-  float* promise = nullptr;  // [kv_heads, whole super-blocks], written where blocks are; null: not wanted
+  KvView kv;                              // slot == position, with the keys of the rows themselves
+  KeyPanels keys;                         // of the same keys
+  const BlockRanking* ranking = nullptr;  // [kv_heads], read when the operation runs
+  int64_t most_queries = 1;               // that ranking may give a kv_head
+  float* scores = nullptr;                // rows; those of `segment` are written
+  AttentionSample* samples = nullptr;     // [kv_heads], written where ranking asks for it
+  // [kv_heads, rows of the segment, most_queries], written densely where rows are chosen; null: not wanted.
+  float* row_bounds = nullptr;
+  float* super_bounds = nullptr;  // [kv_heads, whole super-blocks], written where blocks are; null: not wanted
 };
 
 // Fills plan->blocks with the highest-ranked blocks of every row. plan->offsets says how many each list takes; it is

@@ -77,9 +77,9 @@ function readShare(head, s) {
   return head.read[s] > 0 ? head.read[s] / segmentBegin(s) : null;
 }
 const className = (c) => (c === "r" ? "rigid" : "dynamic");
-const kindName = (k) => ({ u: "unknown", l: "local", r: "resting", w: "wide" })[k];
-// The last kind that was seen; a segment whose blocks nobody rates has none.
-const lastKind = (head) => kindName(head.kind.replace(/u+$/, "").slice(-1) || "u");
+const typeName = (t) => ({ u: "unknown", l: "local", s: "sink", d: "diffuse" })[t];
+// The last type that was seen; a segment whose blocks nobody ranks has none.
+const lastType = (head) => typeName(head.type.replace(/u+$/, "").slice(-1) || "u");
 const count = (n) => Math.round(n).toLocaleString("en");
 const percent = (x) => (100 * x).toFixed(x < 0.0995 && x > 0 ? 1 : 0) + " %";
 const short = (x) => (x === null ? "–" : Number(x.toPrecision(3)).toString());

@@ -33,7 +33,7 @@ function drawChart(svg, head, lines, high, label) {
     out += `<rect x="${x(s)}" y="${ribbon}" width="${x(s + 1) - x(s) + 0.3}" height="${chart.ribbon - 2}"
       fill="${color(className(head.class[s]))}"/>`;
     out += `<rect x="${x(s)}" y="${ribbon + chart.ribbon}" width="${x(s + 1) - x(s) + 0.3}" height="${chart.ribbon - 2}"
-      fill="${color(kindName(head.kind[s]))}"/>`;
+      fill="${color(typeName(head.type[s]))}"/>`;
   }
   out += svgAxis(width, high, label);
   for (const line of lines) {
@@ -132,16 +132,18 @@ function drawHead() {
   const head = heads[state.head];
   $("head-panel").style.display = planned.length ? "" : "none";
   if (!head.planned) return;
-  const last = numSegments - 1, kind = lastKind(head), kept = className(head.class[last]);
+  const last = numSegments - 1, type = lastType(head), kept = className(head.class[last]);
   const badge = (name, text) => `<span class="badge" style="border-color:${color(name)}">${text}</span>`;
   $("head-title").innerHTML = `Layer ${head.layer}, kv_head ${head.kvHead}${badge(kept, kept)}` +
-    (kind === "unknown" ? "" : badge(kind, kind));
-  const habit = head.habit && head.habit.probes > 0
-    ? ` Of its attention ${percent(head.habit.first)} goes to the first block and ${percent(head.habit.far)} further ` +
-      "back than the segment before." : "";
-  const swatches = ["rigid", "dynamic", "local", "resting", "wide"].map((name) => swatch(name, name)).join("");
-  $("head-note").innerHTML = `It keeps ${count(head.slots)} of ${count(held)} slots in the cache.${habit}` +
-    `<br><span class="key">Ribbons under the curves, class and kind: ${swatches}</span>`;
+    (type === "unknown" ? "" : badge(type, type));
+  const seen = head.attention;
+  const attention = seen && seen.samples > 0
+    ? ` Of its attention ${percent(seen.sink)} goes to the sink and ${percent(seen.far)} to other blocks before the ` +
+      `segment: over some ${count(Math.round(seen.segment))} blocks in all, some ${count(Math.round(seen.row))} of ` +
+      "a row." : "";
+  const swatches = ["rigid", "dynamic", "local", "sink", "diffuse"].map((name) => swatch(name, name)).join("");
+  $("head-note").innerHTML = `It keeps ${count(head.slots)} of ${count(held)} slots in the cache.${attention}` +
+    `<br><span class="key">Ribbons under the curves, class and type: ${swatches}</span>`;
   const line = (name, dash, text) =>
     `<span><i class="line" style="border-top:2px ${dash} ${color(name)}"></i>${text}</span>`;
   $("budget-key").innerHTML = line("muted", "dashed", "budget") + line("accent", "solid", "read") +

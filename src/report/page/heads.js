@@ -13,13 +13,13 @@ const metrics = {
     value: readShare, text: percent, low: 0, high: 1,
   },
   class: {
-    label: "class", note: "A rigid head's entropy has stayed under the threshold so far: it keeps the base budget.",
+    label: "class", note: "A rigid head's entropy has hardly moved so far; a dynamic one has opened up with the text.",
     names: ["rigid", "dynamic"], value: (head, s) => className(head.class[s]),
   },
-  kind: {
-    label: "kind", note: "Habits seen so far. Local: looks back about a segment. Resting: rests on the first block, " +
-      "looks up now and then. Wide: spreads its attention over the text.",
-    names: ["local", "resting", "wide", "unknown"], value: (head, s) => kindName(head.kind[s]),
+  type: {
+    label: "type", note: "What samples of its attention have shown so far. Local: looks back about a segment. Sink: " +
+      "rests on the first block, looks up now and then. Diffuse: spreads its attention over the text.",
+    names: ["local", "sink", "diffuse", "unknown"], value: (head, s) => typeName(head.type[s]),
   },
 };
 
@@ -97,7 +97,7 @@ function segmentText(head, s) {
     : read === null ? "none of its rows attended: only the last rows of the last layer are needed"
     : `read ${count(head.read[s])} of ${count(segmentBegin(s))} earlier tokens (${percent(read)})`;
   return `<b>${head.name}, segment ${s}</b> <em>tokens ${count(segmentBegin(s))}–${count(segmentEnd(s) - 1)}</em>\n` +
-    `entropy ${short(head.entropy[s])}, ${className(head.class[s])}; kind ${kindName(head.kind[s])}\n` +
+    `entropy ${short(head.entropy[s])}, ${className(head.class[s])}; type ${typeName(head.type[s])}\n` +
     `budget ${count(head.budget[s])} tokens; ${how}\n` +
     `<em>“${escape(textOf(segmentBegin(s), segmentEnd(s), 140))}”</em>`;
 }

@@ -51,12 +51,12 @@ function busiest() {
   return low + middle.indexOf(middle.reduce((most, n) => Math.max(most, n), 0));
 }
 
-// ?head=2.1&at=5000&segment=7&metric=kind choose what is shown first.
+// ?head=2.1&at=5000&segment=7&metric=type choose what is shown first.
 function readQuery() {
   const query = new URLSearchParams(location.search);
   const named = heads.findIndex((head) => head.name === "L" + query.get("head"));
-  const wide = planned.find((head) => lastKind(head) === "wide") ?? planned[0];
-  state.head = named >= 0 ? named : Math.max(0, heads.indexOf(wide));
+  const first = planned.find((head) => lastType(head) === "diffuse") ?? planned[0];
+  state.head = named >= 0 ? named : Math.max(0, heads.indexOf(first));
   state.position = Math.min(held - 1, Number(query.get("at") ?? busiest()));
   state.segment = Math.min(numSegments - 1, Number(query.get("segment") ?? -1));
   if (metrics[query.get("metric")]) state.metric = query.get("metric");

@@ -77,7 +77,8 @@ class ProfileTwins : public testing::TestWithParam<ProfileShape> {
             .scores = scores.data()};
   }
 
-  PeakScoreParams peak_params(int32_t segment, const std::vector<HeadCare>& care, Floats& scores, Floats& probes) {
+  PeakScoreParams peak_params(int32_t segment, const std::vector<BlockRanking>& ranking, Floats& scores,
+                              std::vector<AttentionSample>& samples) {
     PeakScoreParams params{.rows = rows_,
                            .segment = segment,
                            .q = attention_.q,
@@ -88,10 +89,10 @@ class ProfileTwins : public testing::TestWithParam<ProfileShape> {
                            .scale = attention_.scale,
                            .kv = random_.view(),
                            .keys = {},
-                           .care = care.data(),
-                           .most_voices = attention_.num_heads / shape_.kv_heads,
+                           .ranking = ranking.data(),
+                           .most_queries = attention_.num_heads / shape_.kv_heads,
                            .scores = scores.data(),
-                           .probes = probes.data()};
+                           .samples = samples.data()};
     params.keys.super_blocks = std::gcd(rows_.grid.blocks_per_segment(), 4);
     return params;
   }

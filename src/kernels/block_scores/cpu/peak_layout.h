@@ -38,10 +38,10 @@ struct PeakLayout {
   int64_t tiles;        // of one kv_head, for so many
   PeakTiles all;        // [kv_heads, tiles]
   PeakTiles chosen;     // [kv_heads, tiles]
-  PeakTiles probe;      // [kv_heads, 1]
-  float* wanting;       // [kv_heads, tiles * kTileRows]
+  PeakTiles sample;     // [kv_heads, 1]
+  float* row_bounds;    // [kv_heads, tiles * kTileRows]
   int64_t* rows;        // [kv_heads], how many were chosen
-  float* promise;       // [kv_heads, tiles, supers]
+  float* super_bounds;  // [kv_heads, tiles, supers]
   int64_t* candidates;  // [kv_heads], how many blocks are scored
   int32_t* blocks;      // [kv_heads, visible], which, where not all are
   float* partial;       // [kv_heads, tiles, visible], of candidates
@@ -52,11 +52,11 @@ struct PeakLayout {
   PeakLayout(const PeakScoreParams& p, void* scratch, int workers);
 
   int64_t num_rows() const { return tokens.end - tokens.begin; }
-  // A row is a voice of a token; the voices of a token stand side by side.
-  int64_t voices_of(int64_t h) const { return num_voices(params.care[h].voices, group); }
-  int64_t rows_of(int64_t h) const { return num_rows() * voices_of(h); }
+  // A row is a query of a token; the queries of a token stand side by side.
+  int64_t queries_of(int64_t h) const { return num_queries(params.ranking[h].queries, group); }
+  int64_t rows_of(int64_t h) const { return num_rows() * queries_of(h); }
   int64_t tiles_of(int64_t h) const { return (rows_of(h) + kTileRows - 1) / kTileRows; }
-  bool asks_some(int64_t h) const { return params.care[h].rows > 0 && params.care[h].rows < num_rows(); }
+  bool samples_rows(int64_t h) const { return params.ranking[h].rows > 0 && params.ranking[h].rows < num_rows(); }
   PeakBlocks blocks_of(int64_t h) const {
     return {candidates[h] < visible ? blocks + h * visible : nullptr, candidates[h]};
   }

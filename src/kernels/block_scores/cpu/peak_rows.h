@@ -1,5 +1,5 @@
 // The rows of peak scores (row_peaks.h): queries to 8 bits, what they find in their own segment and the first block,
-// how much they want what lies further back, and what the super-blocks there promise. Isa: see row_peaks.h.
+// how much they want what lies further back, and what the super-blocks there super_bounds. Isa: see row_peaks.h.
 #pragma once
 
 #include <algorithm>
@@ -18,33 +18,37 @@ template <typename Isa>
 class PeakRows {
  public:
   static void prepare_rows(const PeakLayout& layout, int64_t h, int64_t tile) {
-    const HeadCare& care = layout.params.care[h];
+    const BlockRanking& ranking = layout.params.ranking[h];
     const PeakTiles to = layout.at(layout.all, h * layout.tiles + tile);
-    const int64_t voices = layout.voices_of(h);
+    const int64_t queries = layout.queries_of(h);
     const auto index = [&](int row) { return std::min(tile * kTileRows + row, layout.rows_of(h) - 1); };
-    for (int row = 0; row < kTileRows; ++row) to.token[row] = layout.tokens.begin + index(row) / voices;
+    for (int row = 0; row < kTileRows; ++row) to.token[row] = layout.tokens.begin + index(row) / queries;
     std::vector<float> weights(static_cast<size_t>(kTileRows * layout.group), 1.0f / static_cast<float>(layout.group));
-    if (care.voices == Voices::kHomeless) weigh_heads(layout, h, to, weights);
-    if (care.voices == Voices::kEach) {
+    if (ranking.queries == GroupQuery::kLeastLocal) weigh_heads(layout, h, to, weights);
+    if (ranking.queries == GroupQuery::kEach) {
       std::fill(weights.begin(), weights.end(), 0.0f);
       for (int row = 0; row < kTileRows; ++row)
-        weights[static_cast<size_t>(row * layout.group + index(row) % voices)] = 1;
+        weights[static_cast<size_t>(row * layout.group + index(row) % queries)] = 1;
     }
     place_rows(layout, h, weights.data(), to);
     fold_own(layout, h, to);
-    if (layout.asks_some(h)) {
+    if (layout.samples_rows(h)) {
       const int64_t at = h * layout.tiles + tile;
-      want(layout, h, to, layout.wanting + at * kTileRows, layout.promise + at * layout.supers);
+      want(layout, h, to, layout.row_bounds + at * kTileRows, layout.super_bounds + at * layout.supers);
     }
   }
 
-  static void prepare_probe(const PeakLayout& layout, int64_t h) {
-    const PeakTiles to = layout.at(layout.probe, h);
-    // Evenly over the rows, the first half a step inside.
+  // Tile i of `tiles`: the mean query of the group, or its head i.
+  static void prepare_sample(const PeakLayout& layout, int64_t h, int64_t i, int64_t tiles) {
+    const PeakTiles to = layout.at(layout.sample, h);
+    // Evenly over the rows, those of the heads between each other.
+    const int64_t all = tiles * kTileRows;
     for (int row = 0; row < kTileRows; ++row)
-      to.token[row] = layout.tokens.begin + (2 * row + 1) * layout.num_rows() / (2 * kTileRows);
-    const std::vector<float> weights(static_cast<size_t>(kTileRows * layout.group),
-                                     1.0f / static_cast<float>(layout.group));
+      to.token[row] = layout.tokens.begin + (2 * (row * tiles + i) + 1) * layout.num_rows() / (2 * all);
+    const bool mean = layout.params.ranking[h].sampling == Sampling::kMean;
+    std::vector<float> weights(static_cast<size_t>(kTileRows * layout.group),
+                               mean ? 1.0f / static_cast<float>(layout.group) : 0.0f);
+    for (int64_t row = 0; row < kTileRows && !mean; ++row) weights[static_cast<size_t>(row * layout.group + i)] = 1;
     place_rows(layout, h, weights.data(), to);
     fold_own(layout, h, to);
   }
@@ -154,7 +158,7 @@ class PeakRows {
     }
   }
 
-  static void want(const PeakLayout& layout, int64_t h, const PeakTiles& tile, float* wanting, float* promise) {
+  static void want(const PeakLayout& layout, int64_t h, const PeakTiles& tile, float* row_bounds, float* super_bounds) {
     const int64_t dim = layout.dim;
     // Both signs of a query side by side: its product with a super-block's extremes bounds that with any of its keys.
     alignas(64) int8_t split[kTileRows * 2 * kMostDim];
@@ -173,17 +177,17 @@ class PeakRows {
       const float high = std::max(own, found[row]);
       found[row] = high + std::log2(std::exp2(own - high) + std::exp2(found[row] - high));
     }
-    bound_rows(layout, h, split, tile.scale, found, wanting, promise);
+    bound_rows(layout, h, split, tile.scale, found, row_bounds, super_bounds);
   }
 
   // Bounds of super-blocks by queries split [kTileRows, 2 * dim], less what the rows have found: the largest of each
   // row, and of each super-block.
   static void bound_rows(const PeakLayout& layout, int64_t h, const int8_t* split, const float* scale,
-                         const float* found, float* wanting, float* promise) {
+                         const float* found, float* row_bounds, float* super_bounds) {
     const KeyPanels& keys = layout.params.keys;
     const auto dim = static_cast<int>(2 * layout.dim);
     float raw[kPanelKeys * Isa::kRows];
-    std::fill_n(wanting, kTileRows, kNoScore);
+    std::fill_n(row_bounds, kTileRows, kNoScore);
     [[maybe_unused]] const typename Isa::Session session(dim);
     for (int64_t panel = 0; panel * kPanelKeys < layout.supers; ++panel) {
       const int64_t at = (h * keys.bound_capacity + panel) * kPanelKeys;
@@ -197,17 +201,17 @@ class PeakRows {
         for (int row = 0; row < Isa::kRows; row += 4) {
           const Four unit = load(scale + r + row);
           const Four less = load(found + r + row);
-          Four most = load(wanting + r + row);
+          Four most = load(row_bounds + r + row);
           for (int64_t key = 0; key < seen; ++key) {
             const Four gap = load(raw + key * Isa::kRows + row) * (unit * keys.bound_scales[at + key]) - less;
             most = larger(most, gap);
             best[key] = larger(best[key], gap);
           }
-          store(wanting + r + row, most);
+          store(row_bounds + r + row, most);
         }
       }
       for (int64_t key = 0; key < seen; ++key)
-        promise[panel * kPanelKeys + key] =
+        super_bounds[panel * kPanelKeys + key] =
             std::max(std::max(best[key][0], best[key][1]), std::max(best[key][2], best[key][3]));
     }
   }

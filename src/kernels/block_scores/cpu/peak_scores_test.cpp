@@ -93,86 +93,97 @@ void run_peaks(const PeakVariant& variant, const PeakScoreParams& params, int wo
   [[maybe_unused]] const PeakRun run(variant, params, workers);
 }
 
+void expect_near(const AttentionSample& sample, const AttentionSample& expected) {
+  EXPECT_NEAR(sample.sink, expected.sink, 0.03f);
+  EXPECT_NEAR(sample.far, expected.far, 0.03f);
+  EXPECT_NEAR(sample.distant, expected.distant, 0.03f);
+  // A normaliser may be 3 % off, which moves shares, not distributions.
+  EXPECT_NEAR(sample.segment_entropy, expected.segment_entropy, 0.03f);
+  EXPECT_NEAR(sample.row_entropy, expected.row_entropy, 0.03f);
+}
+
 // Eight bits give each logit an error of a few hundredths.
 TEST_P(PeakTwins, EveryPeakVariantStaysNearTheReference) {
   if (shape_.block % 8 != 0) GTEST_SKIP() << "blocks of " << shape_.block << " go the plain way";
-  for (const Voices voices : {Voices::kMean, Voices::kHomeless, Voices::kEach}) {
-    const std::vector<HeadCare> care(static_cast<size_t>(shape_.kv_heads), {.voices = voices, .probe = true});
+  for (const GroupQuery queries : {GroupQuery::kMean, GroupQuery::kLeastLocal, GroupQuery::kEach}) {
+    const Sampling sampling = queries == GroupQuery::kMean ? Sampling::kMean : Sampling::kHeads;
+    const std::vector<BlockRanking> ranking(static_cast<size_t>(shape_.kv_heads),
+                                            {.queries = queries, .sampling = sampling});
     for (int32_t segment = 0; segment < rows_.num_segments; ++segment) {
       if (rows_.visible(segment) < rows_.grid.blocks_per_segment()) continue;
       Floats expected(row_floats(), -5);
-      Floats expected_probes(static_cast<size_t>(2 * shape_.kv_heads));
-      reference_peak_scores(peak_params(segment, care, expected, expected_probes));
+      std::vector<AttentionSample> expected_samples(ranking.size());
+      reference_peak_scores(peak_params(segment, ranking, expected, expected_samples));
       for (const PeakVariant* variant : tested_variants()) {
         Floats one(row_floats(), -5);
         Floats three(row_floats(), -5);
-        Floats probes(expected_probes.size());
-        run_peaks(*variant, peak_params(segment, care, one, probes), 1);
-        run_peaks(*variant, peak_params(segment, care, three, probes), 3);
+        std::vector<AttentionSample> samples(ranking.size());
+        run_peaks(*variant, peak_params(segment, ranking, one, samples), 1);
+        run_peaks(*variant, peak_params(segment, ranking, three, samples), 3);
         EXPECT_EQ(one, three) << variant->name;
         for (size_t i = 0; i < expected.size(); ++i)
           ASSERT_NEAR(one[i], expected[i], 0.2f) << variant->name << ", element " << i;
-        for (size_t i = 0; i < probes.size(); ++i) EXPECT_NEAR(probes[i], expected_probes[i], 0.03f);
+        for (size_t h = 0; h < samples.size(); ++h) expect_near(samples[h], expected_samples[h]);
       }
     }
   }
 }
 
-TEST_P(PeakTwins, AsksTheRowsThatWantMost) {
+TEST_P(PeakTwins, RanksByTheRowsWithTheLargestBounds) {
   if (shape_.block % 8 != 0) GTEST_SKIP() << "blocks of " << shape_.block << " go the plain way";
   const int32_t segment = rows_.num_segments - 1;
   const int64_t begin = int64_t{rows_.first_segment + segment} * shape_.segment;
   const auto count = static_cast<size_t>(shape_.context - std::max<int64_t>(begin, attention_.first_position));
   const auto asked = static_cast<int32_t>((count + 1) / 2);
-  for (const Voices voices : {Voices::kMean, Voices::kEach}) {
-    const std::vector<HeadCare> care(static_cast<size_t>(shape_.kv_heads), {.rows = asked, .voices = voices});
+  for (const GroupQuery queries : {GroupQuery::kMean, GroupQuery::kEach}) {
+    const std::vector<BlockRanking> ranking(static_cast<size_t>(shape_.kv_heads), {.rows = asked, .queries = queries});
     Floats scores(row_floats());
-    Floats probes;
-    PeakScoreParams params = peak_params(segment, care, scores, probes);
-    Floats wanting(count * care.size() * static_cast<size_t>(params.most_voices));
-    params.wanting = wanting.data();
+    std::vector<AttentionSample> samples;
+    PeakScoreParams params = peak_params(segment, ranking, scores, samples);
+    Floats row_bounds(count * ranking.size() * static_cast<size_t>(params.most_queries));
+    params.row_bounds = row_bounds.data();
     reference_peak_scores(params);
     for (const PeakVariant* variant : tested_variants()) {
       if (count < 2) continue;
-      Floats fast(wanting.size());
-      params.wanting = fast.data();
+      Floats fast(row_bounds.size());
+      params.row_bounds = fast.data();
       run_peaks(*variant, params, 2);
-      for (size_t i = 0; i < fast.size(); ++i) EXPECT_NEAR(fast[i], wanting[i], 0.5f) << variant->name;
+      for (size_t i = 0; i < fast.size(); ++i) EXPECT_NEAR(fast[i], row_bounds[i], 0.5f) << variant->name;
     }
   }
 }
 
-// Blocks outside the promising super-blocks are not rated; the others as if these did not exist.
-TEST_P(PeakTwins, RatesTheBlocksThatPromiseMost) {
+// Blocks outside the super-blocks with the largest bounds are not rated; the others as if these did not exist.
+TEST_P(PeakTwins, RatesTheBlocksWithTheLargestBounds) {
   if (shape_.block % 8 != 0) GTEST_SKIP() << "blocks of " << shape_.block << " go the plain way";
   const int32_t segment = rows_.num_segments - 1;
   const int64_t visible = rows_.visible(segment);
-  std::vector<HeadCare> care(static_cast<size_t>(shape_.kv_heads), {.rows = 3});
-  Floats probes;
+  std::vector<BlockRanking> ranking(static_cast<size_t>(shape_.kv_heads), {.rows = 3});
+  std::vector<AttentionSample> samples;
   Floats all(row_floats());
   Floats some(row_floats());
-  PeakScoreParams params = peak_params(segment, care, all, probes);
+  PeakScoreParams params = peak_params(segment, ranking, all, samples);
   const int64_t width = params.keys.super_blocks;
   const int64_t supers = visible / width;
   const int64_t begin = int64_t{rows_.first_segment + segment} * shape_.segment;
   const int64_t count = shape_.context - std::max<int64_t>(begin, attention_.first_position);
   if (supers < 3 || count <= 3) GTEST_SKIP() << "too short a text to leave anything out";
-  Floats expected(care.size() * static_cast<size_t>(supers));
-  Floats promise(expected.size());
-  for (HeadCare& head : care) head.blocks = static_cast<int32_t>(2 * width);
-  params.promise = expected.data();
+  Floats expected(ranking.size() * static_cast<size_t>(supers));
+  Floats super_bounds(expected.size());
+  for (BlockRanking& head : ranking) head.candidates = static_cast<int32_t>(2 * width);
+  params.super_bounds = expected.data();
   reference_peak_scores(params);
   for (const PeakVariant* variant : tested_variants()) {
-    for (HeadCare& head : care) head.blocks = 0;
+    for (BlockRanking& head : ranking) head.candidates = 0;
     params.scores = all.data();
     run_peaks(*variant, params, 1);
-    for (HeadCare& head : care) head.blocks = static_cast<int32_t>(2 * width);
+    for (BlockRanking& head : ranking) head.candidates = static_cast<int32_t>(2 * width);
     params.scores = some.data();
-    params.promise = promise.data();
+    params.super_bounds = super_bounds.data();
     run_peaks(*variant, params, 3);
-    for (size_t i = 0; i < promise.size(); ++i) EXPECT_NEAR(promise[i], expected[i], 0.5f) << variant->name;
+    for (size_t i = 0; i < super_bounds.size(); ++i) EXPECT_NEAR(super_bounds[i], expected[i], 0.5f) << variant->name;
     for (int32_t h = 0; h < shape_.kv_heads; ++h) {
-      const float* of_head = promise.data() + h * supers;
+      const float* of_head = super_bounds.data() + h * supers;
       const int64_t best = std::max_element(of_head + 1, of_head + supers) - of_head;
       for (int64_t j = 0; j < visible; ++j) {
         const float score = some[static_cast<size_t>(rows_.offset(h, segment) + j)];
@@ -192,13 +203,13 @@ TEST_P(PeakTwins, RatesTheBlocksThatPromiseMost) {
 TEST_P(PeakTwins, LocalHeadsReadTheFirstBlockAndTheLatest) {
   if (shape_.block % 8 != 0) GTEST_SKIP() << "blocks of " << shape_.block << " go the plain way";
   const int32_t segment = rows_.num_segments - 1;
-  const std::vector<HeadCare> care(static_cast<size_t>(shape_.kv_heads), {.latest = true});
+  const std::vector<BlockRanking> ranking(static_cast<size_t>(shape_.kv_heads), {.latest = true});
   Floats expected(row_floats(), -5);
   Floats scores(row_floats(), -5);
-  Floats probes;
-  reference_peak_scores(peak_params(segment, care, expected, probes));
+  std::vector<AttentionSample> samples;
+  reference_peak_scores(peak_params(segment, ranking, expected, samples));
   for (const PeakVariant* variant : tested_variants()) {
-    run_peaks(*variant, peak_params(segment, care, scores, probes), 2);
+    run_peaks(*variant, peak_params(segment, ranking, scores, samples), 2);
     EXPECT_EQ(scores, expected);
   }
   const float* row = expected.data() + rows_.offset(0, segment);
@@ -225,7 +236,7 @@ TEST(RowPeaks, LoseNothingWhereEightBitsAreEnough) {
   const KvHeadView head{.key_pages = pages, .value_pages = pages, .length = kContext};
   Floats expected(24);
   Floats scores(24);
-  const HeadCare care;
+  const BlockRanking ranking;
   PeakScoreParams params{.rows = {{.segment = 64, .block = 8}, 1, 3, 1, 24},
                          .q = q.data(),
                          .q_stride = kDim,
@@ -235,7 +246,7 @@ TEST(RowPeaks, LoseNothingWhereEightBitsAreEnough) {
                          .scale = 1e-4f,
                          .kv = {DType::kBF16, DType::kBF16, kDim, kContext, {&head, 1}},
                          .keys = {},
-                         .care = &care,
+                         .ranking = &ranking,
                          .scores = expected.data()};
   params.keys.super_blocks = 8;
   for (const int64_t rows : {int64_t{1}, int64_t{64}}) {

@@ -2,7 +2,7 @@
 // PeakScoreParams).
 //
 // Rows are handled in tiles of 32 queries of 8 bits, each with its normaliser so far: what it finds in its own segment.
-// A worker takes a tile and walks the panels of all blocks, or of those whose super-blocks promise most: the best
+// A worker takes a tile and walks the panels of all blocks, or of those whose super-blocks super_bounds most: the best
 // product of each block goes to memory, the normaliser is folded on the way. Then, with Z known, each block keeps the
 // best of peak - Z. What a row finds depends on nothing but the row and the keys.
 //
@@ -48,29 +48,23 @@ class RowPeaks {
   static void prepare(const PeakScoreParams& params, void* scratch, WorkQueue& queue, Worker worker) {
     const PeakLayout layout(params, scratch, worker.count);
     const int64_t heads = params.rows.kv_heads;
-    // One tile more per kv_head: the sample of the probe.
-    for (int64_t piece = queue.take(); piece < heads * (layout.tiles + 1); piece = queue.take()) {
+    for (int64_t piece = queue.take(); piece < heads * layout.tiles; piece = queue.take()) {
       const int64_t h = piece % heads;
       const int64_t tile = piece / heads;
-      const HeadCare& care = params.care[h];
-      if (tile < layout.tiles_of(h) && !care.latest) {
-        PeakRows<Isa>::prepare_rows(layout, h, tile);
-      } else if (tile == layout.tiles && care.probe) {
-        PeakRows<Isa>::prepare_probe(layout, h);
-      }
+      if (tile < layout.tiles_of(h) && !params.ranking[h].latest) PeakRows<Isa>::prepare_rows(layout, h, tile);
     }
   }
 
   static void choose(const PeakScoreParams& params, void* scratch, WorkQueue& queue, Worker worker) {
     const PeakLayout layout(params, scratch, worker.count);
     for (int64_t h = queue.take(); h < params.rows.kv_heads; h = queue.take()) {
-      const HeadCare& care = params.care[h];
-      layout.rows[h] = care.latest ? 0 : layout.rows_of(h);
+      const BlockRanking& ranking = params.ranking[h];
+      layout.rows[h] = ranking.latest ? 0 : layout.rows_of(h);
       layout.candidates[h] = layout.visible;
-      if (care.latest || !layout.asks_some(h)) continue;
-      layout.rows[h] = care.rows * layout.voices_of(h);
+      if (ranking.latest || !layout.samples_rows(h)) continue;
+      layout.rows[h] = ranking.rows * layout.queries_of(h);
       choose_rows(layout, h);
-      if (care.blocks > 0 && care.blocks < layout.visible) choose_blocks(layout, h);
+      if (ranking.candidates > 0 && ranking.candidates < layout.visible) choose_candidates(layout, h);
     }
   }
 
@@ -78,17 +72,16 @@ class RowPeaks {
     const PeakLayout layout(params, scratch, worker.count);
     const int64_t heads = params.rows.kv_heads;
     float* peaks = layout.peaks + worker.index * layout.visible * kTileRows;
+    // The sample of a kv_head, the longest piece, comes before its tiles.
     for (int64_t piece = queue.take(); piece < heads * (layout.tiles + 1); piece = queue.take()) {
       const int64_t h = piece % heads;
-      const int64_t tile = piece / heads;
-      if (tile < layout.tiles && tile * kTileRows < layout.rows[h]) {
-        const PeakTiles& from = layout.asks_some(h) ? layout.chosen : layout.all;
+      const int64_t tile = piece / heads - 1;
+      if (tile < 0) {
+        if (params.ranking[h].sampling != Sampling::kNone) sample(layout, h, peaks);
+      } else if (tile * kTileRows < layout.rows[h]) {
+        const PeakTiles& from = layout.samples_rows(h) ? layout.chosen : layout.all;
         score_tile(layout, h, layout.blocks_of(h), layout.at(from, h * layout.tiles + tile), peaks,
                    layout.partial + (h * layout.tiles + tile) * layout.visible);
-      } else if (tile == layout.tiles && params.care[h].probe) {
-        const PeakTiles sample = layout.at(layout.probe, h);
-        score_tile(layout, h, {nullptr, layout.visible}, sample, peaks, nullptr);
-        measure(layout, sample, peaks, params.probes + 2 * h);
       }
     }
   }
@@ -97,7 +90,7 @@ class RowPeaks {
     const PeakLayout layout(params, scratch, worker.count);
     for (int32_t h = 0; h < params.rows.kv_heads; ++h) {
       float* scores = params.scores + params.rows.offset(h, params.segment);
-      if (params.care[h].latest) {
+      if (params.ranking[h].latest) {
         const Range share = even_share(layout.visible, worker);
         for (int64_t j = share.begin; j < share.end; ++j)
           scores[j] = static_cast<float>(j == 0 ? layout.visible : j) - static_cast<float>(layout.visible);
@@ -123,20 +116,21 @@ class RowPeaks {
 
   static void choose_rows(const PeakLayout& layout, int64_t h) {
     const PeakScoreParams& params = layout.params;
-    const float* wanting = layout.wanting + h * layout.tiles * kTileRows;
+    const float* row_bounds = layout.row_bounds + h * layout.tiles * kTileRows;
     const int64_t count = layout.rows_of(h);
-    if (params.wanting != nullptr) {
-      for (int64_t row = 0; row < count; ++row) params.wanting[h * layout.most_rows + row] = wanting[row] * kLn2;
+    if (params.row_bounds != nullptr) {
+      for (int64_t row = 0; row < count; ++row) params.row_bounds[h * layout.most_rows + row] = row_bounds[row] * kLn2;
     }
     std::vector<uint64_t> scratch;
     std::vector<int32_t> rows;
-    std::vector<float> of_voice(static_cast<size_t>(layout.num_rows()));
-    const int64_t voices = layout.voices_of(h);
-    for (int64_t voice = 0; voice < voices; ++voice) {
-      for (int64_t i = 0; i < layout.num_rows(); ++i) of_voice[static_cast<size_t>(i)] = wanting[i * voices + voice];
+    std::vector<float> of_query(static_cast<size_t>(layout.num_rows()));
+    const int64_t queries = layout.queries_of(h);
+    for (int64_t query = 0; query < queries; ++query) {
+      for (int64_t i = 0; i < layout.num_rows(); ++i)
+        of_query[static_cast<size_t>(i)] = row_bounds[i * queries + query];
       const size_t before = rows.size();
-      append_top_indices(of_voice, params.care[h].rows, scratch, rows);
-      for (size_t i = before; i < rows.size(); ++i) rows[i] = static_cast<int32_t>(rows[i] * voices + voice);
+      append_top_indices(of_query, params.ranking[h].rows, scratch, rows);
+      for (size_t i = before; i < rows.size(); ++i) rows[i] = static_cast<int32_t>(rows[i] * queries + query);
     }
     while (rows.size() % kTileRows != 0) rows.push_back(rows.back());
     for (size_t i = 0; i < rows.size(); ++i) {
@@ -156,22 +150,24 @@ class RowPeaks {
     }
   }
 
-  // The super-blocks that promise most, the first one and what lies behind the last whole one.
-  static void choose_blocks(const PeakLayout& layout, int64_t h) {
-    std::vector<float> promise(static_cast<size_t>(layout.supers), kNoScore);
+  // The super-blocks that super_bounds most, the first one and what lies behind the last whole one.
+  static void choose_candidates(const PeakLayout& layout, int64_t h) {
+    std::vector<float> super_bounds(static_cast<size_t>(layout.supers), kNoScore);
     for (int64_t tile = 0; tile < layout.tiles_of(h); ++tile) {
-      const float* of_tile = layout.promise + (h * layout.tiles + tile) * layout.supers;
-      for (size_t super = 0; super < promise.size(); ++super) promise[super] = std::max(promise[super], of_tile[super]);
+      const float* of_tile = layout.super_bounds + (h * layout.tiles + tile) * layout.supers;
+      for (size_t super = 0; super < super_bounds.size(); ++super)
+        super_bounds[super] = std::max(super_bounds[super], of_tile[super]);
     }
-    if (layout.params.promise != nullptr) {
-      for (size_t super = 0; super < promise.size(); ++super)
-        layout.params.promise[h * layout.supers + static_cast<int64_t>(super)] = promise[super] * kLn2;
+    if (layout.params.super_bounds != nullptr) {
+      for (size_t super = 0; super < super_bounds.size(); ++super)
+        layout.params.super_bounds[h * layout.supers + static_cast<int64_t>(super)] = super_bounds[super] * kLn2;
     }
-    promise[0] = std::numeric_limits<float>::max();
+    super_bounds[0] = std::numeric_limits<float>::max();
     const int64_t width = layout.params.keys.super_blocks;
     std::vector<uint64_t> scratch;
     std::vector<int32_t> supers;
-    append_top_indices(promise, std::max<int64_t>(1, layout.params.care[h].blocks / width), scratch, supers);
+    append_top_indices(super_bounds, std::max<int64_t>(1, layout.params.ranking[h].candidates / width), scratch,
+                       supers);
     int32_t* list = layout.blocks + h * layout.visible;
     int64_t count = 0;
     for (const int32_t super : supers)
@@ -207,20 +203,56 @@ class RowPeaks {
       best[i] = largest_gap(peaks + i * kTileRows, tile.max);
   }
 
-  // Shares of the first block and of the blocks a segment or more before this one, over the rows of a scored tile.
-  static void measure(const PeakLayout& layout, const PeakTiles& tile, const float* peaks, float* shares) {
-    const BlockRows& rows = layout.params.rows;
-    const int64_t far = layout.visible - rows.grid.blocks_per_segment();
-    float first = 0;
-    Four beyond = {};
-    for (int row = 0; row < kTileRows; row += 4) {
-      const Four z = load(tile.max + row);
-      const Four on_first = exp2_low(load(peaks + row) - z);
-      first += (on_first[0] + on_first[1]) + (on_first[2] + on_first[3]);
-      for (int64_t j = 1; j < far; ++j) beyond += exp2_low(load(peaks + j * kTileRows + row) - z);
+  // Shares and entropies of the attention of sampled rows, the peak of a block standing for its mass.
+  static void sample(const PeakLayout& layout, int64_t h, float* peaks) {
+    const int64_t tiles = layout.params.ranking[h].sampling == Sampling::kHeads ? layout.group : 1;
+    const PeakTiles tile = layout.at(layout.sample, h);
+    std::vector<float> mass(static_cast<size_t>(layout.visible));  // of every block, over the rows
+    float row_entropies = 0;                                       // of far distributions, each times its far share
+    for (int64_t i = 0; i < tiles; ++i) {
+      PeakRows<Isa>::prepare_sample(layout, h, i, tiles);
+      score_tile(layout, h, {nullptr, layout.visible}, tile, peaks, nullptr);
+      row_entropies += add_mass(layout, tile, peaks, mass.data());
     }
-    shares[0] = first / kTileRows;
-    shares[1] = ((beyond[0] + beyond[1]) + (beyond[2] + beyond[3])) / kTileRows;
+    const auto rows = static_cast<float>(tiles * kTileRows);
+    const int64_t distant = std::max<int64_t>(layout.visible - layout.params.rows.grid.blocks_per_segment(), 1);
+    float far = 0;
+    float nearer = 0;
+    float mass_log = 0;
+    for (int64_t j = 1; j < layout.visible; ++j) {
+      const float of_block = mass[static_cast<size_t>(j)];
+      far += of_block;
+      if (j >= distant) nearer += of_block;
+      if (of_block > 0) mass_log += of_block * std::log(of_block);
+    }
+    AttentionSample& out = layout.params.samples[h];
+    out = {.sink = mass[0] / rows, .far = far / rows, .distant = (far - nearer) / rows};
+    if (far <= 0) return;
+    out.segment_entropy = std::max(0.0f, std::log(far) - mass_log / far);
+    out.row_entropy = std::max(0.0f, row_entropies / far);
+  }
+
+  // Adds the attention of a scored tile to `mass`; gives the sum of its rows' entropies, each times its far share.
+  static float add_mass(const PeakLayout& layout, const PeakTiles& tile, const float* peaks, float* mass) {
+    Four of_row[kTileRows / 4] = {};  // far share of each row
+    Four p_log2_p = {};
+    for (int64_t j = 0; j < layout.visible; ++j) {
+      Four sum = {};
+      for (int r = 0; r < kTileRows / 4; ++r) {
+        const Four log2_p = load(peaks + j * kTileRows + 4 * r) - load(tile.max + 4 * r);
+        const Four p = exp2_low(log2_p);
+        sum += p;
+        if (j == 0) continue;
+        of_row[r] += p;
+        p_log2_p += p * log2_p;
+      }
+      mass[j] += (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    }
+    float rows_log = 0;
+    for (const Four& shares : of_row)
+      for (int lane = 0; lane < 4; ++lane)
+        if (shares[lane] > 0) rows_log += shares[lane] * std::log(shares[lane]);
+    return rows_log - ((p_log2_p[0] + p_log2_p[1]) + (p_log2_p[2] + p_log2_p[3])) * kLn2;
   }
 };
 

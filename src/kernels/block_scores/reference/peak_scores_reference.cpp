@@ -1,4 +1,4 @@
-// The reference of peak scores with different care (PeakScoreParams): slow, obvious, in double, without rounding.
+// The reference of peak scores with different ranking (PeakScoreParams): slow, obvious, in double, without rounding.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -21,9 +21,9 @@ double log_sum(const Doubles& values) {
 }
 
 // One kv_head.
-class CarefulHead {
+class RankedHead {
  public:
-  CarefulHead(const PeakScoreParams& params, int32_t h)
+  RankedHead(const PeakScoreParams& params, int32_t h)
       : params_(params),
         h_(h),
         group_(params.num_heads / params.rows.kv_heads),
@@ -36,17 +36,17 @@ class CarefulHead {
 
   void run() {
     float* scores = params_.scores + params_.rows.offset(h_, params_.segment);
-    const HeadCare& care = params_.care[h_];
-    if (care.probe) probe();
-    if (care.latest) {
+    const BlockRanking& ranking = params_.ranking[h_];
+    if (ranking.sampling != Sampling::kNone) sample();
+    if (ranking.latest) {
       for (int64_t j = 0; j < visible_; ++j) scores[j] = static_cast<float>(j == 0 ? 0 : j - visible_);
       return;
     }
     std::fill_n(scores, visible_, -std::numeric_limits<float>::infinity());
-    const std::vector<Row> rows = asked_rows(care);
-    const std::vector<int64_t> blocks = rated_blocks(care);
+    const std::vector<Row> rows = ranking_rows(ranking);
+    const std::vector<int64_t> blocks = candidate_blocks(ranking);
     for (const Row& row : rows) {
-      const Doubles peaks = normalised_peaks(query(row, care.voices), row.token, blocks);
+      const Doubles peaks = normalised_peaks(query(row, ranking.queries), row.token, blocks);
       for (size_t i = 0; i < blocks.size(); ++i)
         scores[blocks[i]] = std::max(scores[blocks[i]], static_cast<float>(peaks[i]));
     }
@@ -55,7 +55,7 @@ class CarefulHead {
  private:
   struct Row {
     int64_t token;
-    int64_t voice;
+    int64_t member;
   };
 
   double key(int64_t slot, int64_t d) const {
@@ -85,10 +85,10 @@ class CarefulHead {
     return mix(token, weights);
   }
 
-  Doubles query(const Row& row, Voices voices) const {
+  Doubles query(const Row& row, GroupQuery queries) const {
     const auto group = static_cast<size_t>(group_);
-    if (voices == Voices::kEach) return single(row.token, static_cast<size_t>(row.voice));
-    if (voices == Voices::kMean) return mix(row.token, Doubles(group, 1.0 / static_cast<double>(group)));
+    if (queries == GroupQuery::kEach) return single(row.token, static_cast<size_t>(row.member));
+    if (queries == GroupQuery::kMean) return mix(row.token, Doubles(group, 1.0 / static_cast<double>(group)));
     Doubles found;
     for (size_t g = 0; g < group; ++g) found.push_back(-log_sum(own_logits(single(row.token, g), row.token)));
     const double total = log_sum(found);
@@ -126,8 +126,8 @@ class CarefulHead {
   }
 
   // Bounds of the super-blocks, less what the row finds in its own segment and the first block.
-  Doubles bounds(const Row& row, Voices voices) const {
-    const Doubles q = query(row, voices);
+  Doubles bounds(const Row& row, GroupQuery queries) const {
+    const Doubles q = query(row, queries);
     const int64_t width = params_.keys.super_blocks;
     const double found = log_sum({log_sum(own_logits(q, row.token)), peak(q, 0)});
     Doubles all;
@@ -144,46 +144,47 @@ class CarefulHead {
     return all;
   }
 
-  // Rows by what they want, of each voice; on the way, what the super-blocks promise.
-  std::vector<Row> asked_rows(const HeadCare& care) {
-    const bool all = care.rows == 0 || care.rows >= count_;
+  // Rows by their upper bounds, of each query; on the way, the bounds of the super-blocks.
+  std::vector<Row> ranking_rows(const BlockRanking& ranking) {
+    const bool all = ranking.rows == 0 || ranking.rows >= count_;
     if (!all)
-      promise_.assign(static_cast<size_t>(visible_ / params_.keys.super_blocks),
-                      -std::numeric_limits<float>::infinity());
-    const int64_t voices = num_voices(care.voices, group_);
+      super_bounds_.assign(static_cast<size_t>(visible_ / params_.keys.super_blocks),
+                           -std::numeric_limits<float>::infinity());
+    const int64_t queries = num_queries(ranking.queries, group_);
     std::vector<Row> rows;
-    for (int64_t voice = 0; voice < voices; ++voice) {
+    for (int64_t member = 0; member < queries; ++member) {
       std::vector<float> wants;
       for (int64_t row = 0; row < count_ && !all; ++row) {
-        wants.push_back(want({first_ + row, voice}, care.voices));
-        if (params_.wanting != nullptr)
-          params_.wanting[h_ * count_ * params_.most_voices + row * voices + voice] = wants.back();
+        wants.push_back(want({first_ + row, member}, ranking.queries));
+        if (params_.row_bounds != nullptr)
+          params_.row_bounds[h_ * count_ * params_.most_queries + row * queries + member] = wants.back();
       }
       std::vector<uint64_t> scratch;
       std::vector<int32_t> chosen(all ? static_cast<size_t>(count_) : 0);
       std::iota(chosen.begin(), chosen.end(), 0);
-      if (!all) append_top_indices(wants, care.rows, scratch, chosen);
-      for (const int32_t row : chosen) rows.push_back({first_ + row, voice});
+      if (!all) append_top_indices(wants, ranking.rows, scratch, chosen);
+      for (const int32_t row : chosen) rows.push_back({first_ + row, member});
     }
     return rows;
   }
 
-  float want(const Row& row, Voices voices) {
-    const Doubles bound = bounds(row, voices);
+  float want(const Row& row, GroupQuery queries) {
+    const Doubles bound = bounds(row, queries);
     for (size_t super = 0; super < bound.size(); ++super)
-      promise_[super] = std::max(promise_[super], static_cast<float>(bound[super]));
+      super_bounds_[super] = std::max(super_bounds_[super], static_cast<float>(bound[super]));
     return bound.empty() ? 0 : static_cast<float>(*std::max_element(bound.begin(), bound.end()));
   }
 
-  std::vector<int64_t> rated_blocks(const HeadCare& care) {
-    if (promise_.empty() || care.blocks == 0 || care.blocks >= visible_) return all_blocks();
-    if (params_.promise != nullptr)
-      std::copy(promise_.begin(), promise_.end(), params_.promise + h_ * static_cast<int64_t>(promise_.size()));
-    promise_[0] = std::numeric_limits<float>::max();
+  std::vector<int64_t> candidate_blocks(const BlockRanking& ranking) {
+    if (super_bounds_.empty() || ranking.candidates == 0 || ranking.candidates >= visible_) return all_blocks();
+    if (params_.super_bounds != nullptr)
+      std::copy(super_bounds_.begin(), super_bounds_.end(),
+                params_.super_bounds + h_ * static_cast<int64_t>(super_bounds_.size()));
+    super_bounds_[0] = std::numeric_limits<float>::max();
     const int64_t width = params_.keys.super_blocks;
     std::vector<uint64_t> scratch;
     std::vector<int32_t> supers;
-    append_top_indices(promise_, std::max<int64_t>(1, care.blocks / width), scratch, supers);
+    append_top_indices(super_bounds_, std::max<int64_t>(1, ranking.candidates / width), scratch, supers);
     std::vector<int64_t> blocks;
     for (const int32_t super : supers)
       for (int64_t j = super * width; j < (super + 1) * width; ++j) blocks.push_back(j);
@@ -191,19 +192,43 @@ class CarefulHead {
     return blocks;
   }
 
-  void probe() const {
-    constexpr int64_t kSample = 32;
-    const int64_t far = visible_ - params_.rows.grid.blocks_per_segment();
-    double first = 0;
-    double beyond = 0;
-    for (int64_t i = 0; i < kSample; ++i) {
-      const int64_t token = first_ + (2 * i + 1) * count_ / (2 * kSample);
-      const Doubles peaks = normalised_peaks(query({token, 0}, Voices::kMean), token, all_blocks());
-      first += std::exp(peaks[0]);
-      for (int64_t j = 1; j < far; ++j) beyond += std::exp(peaks[static_cast<size_t>(j)]);
+  static double x_log_x(double x) { return x > 0 ? x * std::log(x) : 0; }
+
+  void sample() const {
+    const bool heads = params_.ranking[h_].sampling == Sampling::kHeads;
+    const int64_t tiles = heads ? group_ : 1;
+    const int64_t rows = 32 * tiles;
+    const int64_t distant = std::max<int64_t>(visible_ - params_.rows.grid.blocks_per_segment(), 1);
+    Doubles mean(static_cast<size_t>(visible_));  // over the rows
+    double row_entropies = 0;                     // of far distributions, each times its far share
+    for (int64_t i = 0; i < rows; ++i) {
+      const int64_t token = first_ + (2 * i + 1) * count_ / (2 * rows);
+      const Doubles q = heads ? single(token, static_cast<size_t>(i % group_)) : query({token, 0}, GroupQuery::kMean);
+      Doubles shares = normalised_peaks(q, token, all_blocks());
+      double far = 0;
+      double sum = 0;
+      for (size_t j = 0; j < shares.size(); ++j) {
+        shares[j] = std::exp(shares[j]);
+        mean[j] += shares[j] / static_cast<double>(rows);
+        if (j == 0) continue;
+        far += shares[j];
+        sum += x_log_x(shares[j]);
+      }
+      row_entropies += (x_log_x(far) - sum) / static_cast<double>(rows);
     }
-    params_.probes[2 * h_] = static_cast<float>(first / kSample);
-    params_.probes[2 * h_ + 1] = static_cast<float>(beyond / kSample);
+    AttentionSample& out = params_.samples[h_];
+    out = {.sink = static_cast<float>(mean[0])};
+    double far = 0;
+    double sum = 0;
+    for (size_t j = 1; j < mean.size(); ++j) {
+      far += mean[j];
+      sum += x_log_x(mean[j]);
+      if (static_cast<int64_t>(j) < distant) out.distant += static_cast<float>(mean[j]);
+    }
+    out.far = static_cast<float>(far);
+    if (far <= 0) return;
+    out.segment_entropy = static_cast<float>(std::log(far) - sum / far);
+    out.row_entropy = static_cast<float>(row_entropies / far);
   }
 
   const PeakScoreParams& params_;
@@ -215,13 +240,13 @@ class CarefulHead {
   const int64_t own_begin_;
   const int64_t first_;
   const int64_t count_;
-  std::vector<float> promise_;  // of the super-blocks, to the row that each promises most
+  std::vector<float> super_bounds_;  // of the super-blocks, to the row that each promises most
 };
 
 }  // namespace
 
 void reference_peak_scores(const PeakScoreParams& params) {
-  for (int32_t h = 0; h < params.rows.kv_heads; ++h) CarefulHead(params, h).run();
+  for (int32_t h = 0; h < params.rows.kv_heads; ++h) RankedHead(params, h).run();
 }
 
 }  // namespace ei::kernels

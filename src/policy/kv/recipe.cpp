@@ -1,4 +1,4 @@
-#include "policy/kv_recipe.h"
+#include "policy/kv/recipe.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "policy/block_select.h"
+#include "base/top_indices.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,8 @@
 #include <vector>
 
 #include "base/random.h"
-#include "base/top_indices.h"
 
-namespace ei::policy {
+namespace ei {
 namespace {
 
 std::vector<int32_t> top(const std::vector<float>& values, int64_t count) {
@@ -57,22 +56,5 @@ TEST(TopIndices, EqualAStableSort) {
   }
 }
 
-TEST(Select, LeavesDenseSegmentsWithoutAList) {
-  PrefillOptions options;
-  options.rule = PrefillRule::kEntropy;
-  options.segment = 16;
-  options.block = 8;
-  options.threshold = 32;
-  const std::vector<float> rows = {9, 9, 0, 0, 0, 0, /**/ 1, 5, 7, 6, 0, 0, /**/ 1, 2, 3, 4, 5, 6};
-  ChunkProfile profile{.kv_heads = 1, .first_segment = 1, .num_segments = 3, .prompt_tokens = 60};
-  profile.values = rows.data();
-  profile.stride = 6;
-  BlockPlan plan;
-  select_blocks(options, profile, std::vector<int32_t>{2, 2, 2}, plan);
-  EXPECT_EQ(plan.dense, (std::vector<uint8_t>{1, 0, 1}));
-  EXPECT_EQ(plan.offsets, (std::vector<int64_t>{0, 0, 2, 2}));
-  EXPECT_EQ(plan.blocks, (std::vector<int32_t>{2, 3}));
-}
-
 }  // namespace
-}  // namespace ei::policy
+}  // namespace ei

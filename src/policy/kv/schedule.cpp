@@ -1,4 +1,4 @@
-#include "policy/latent_schedule.h"
+#include "policy/kv/schedule.h"
 
 #include <algorithm>
 

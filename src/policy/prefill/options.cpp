@@ -1,4 +1,4 @@
-#include "policy/prefill_options.h"
+#include "policy/prefill/options.h"
 
 #include <algorithm>
 #include <cmath>
@@ -17,6 +17,18 @@ Status at_least_zero(const char* name, double value) {
 }
 
 }  // namespace
+
+const char* prefill_rule_name(PrefillRule rule) {
+  switch (rule) {
+    case PrefillRule::kDense: return "dense";
+    case PrefillRule::kEntropy: return "entropy";
+    case PrefillRule::kGrowth: return "growth";
+    case PrefillRule::kLevel: return "level";
+    case PrefillRule::kHabit: return "habit";
+    case PrefillRule::kFixed: return "fixed";
+  }
+  return "";
+}
 
 const char* sparse_mode_name(SparseMode mode) {
   switch (mode) {
@@ -37,7 +49,7 @@ const char* block_rank_name(BlockRank rank) {
   switch (rank) {
     case BlockRank::kMidrange: return "midrange";
     case BlockRank::kPeak: return "peak";
-    case BlockRank::kHabit: return "habit";
+    case BlockRank::kAdaptive: return "adaptive";
     case BlockRank::kOracleSum: return "oracle-sum";
     case BlockRank::kOracleMax: return "oracle-max";
   }
@@ -46,17 +58,17 @@ const char* block_rank_name(BlockRank rank) {
 
 std::optional<BlockRank> block_rank_from_name(std::string_view name) {
   for (const BlockRank rank :
-       {BlockRank::kMidrange, BlockRank::kPeak, BlockRank::kHabit, BlockRank::kOracleSum, BlockRank::kOracleMax})
+       {BlockRank::kMidrange, BlockRank::kPeak, BlockRank::kAdaptive, BlockRank::kOracleSum, BlockRank::kOracleMax})
     if (name == block_rank_name(rank)) return rank;
   return std::nullopt;
 }
 
-const char* asking_name(Asking asking) {
-  switch (asking) {
-    case Asking::kAuto: return "auto";
-    case Asking::kGroup: return "group";
-    case Asking::kHeads: return "heads";
-    case Asking::kAll: return "all";
+const char* rank_queries_name(RankQueries queries) {
+  switch (queries) {
+    case RankQueries::kAuto: return "auto";
+    case RankQueries::kGroup: return "group";
+    case RankQueries::kHeads: return "heads";
+    case RankQueries::kAll: return "all";
   }
   return "";
 }
@@ -69,10 +81,13 @@ std::optional<LogitScale> logit_scale_from_name(std::string_view name) {
   return std::nullopt;
 }
 
+const char* rigid_test_name(RigidTest test) { return test == RigidTest::kCausal ? "causal" : "whole-trace"; }
+
 PrefillOptions for_model(PrefillOptions options, int32_t layers, int32_t global_layers) {
   constexpr int32_t kEveryLayerGlobal = 1024;
-  if (options.base_budget == 0) {
-    const double share = static_cast<double>(layers) / std::max(global_layers, 1);
+  const double share = static_cast<double>(layers) / std::max(global_layers, 1);
+  options.density = std::min(1.0, options.density * share);
+  if (options.base_budget == 0 && options.rule != PrefillRule::kEntropy) {
     const auto tokens = static_cast<int32_t>(kEveryLayerGlobal * share);
     options.base_budget = std::max({tokens / options.block * options.block, options.block, options.min_budget});
   }
@@ -93,9 +108,25 @@ Status validate(const PrefillOptions& options) {
   EI_RETURN_IF_ERROR(at_least_zero("layer_skip", options.layer_skip));
   EI_RETURN_IF_ERROR(at_least_zero("early share", options.early_share));
   EI_RETURN_IF_ERROR(at_least_zero("local budget", options.local_budget));
-  EI_RETURN_IF_ERROR(at_least_zero("resting share", options.resting_share));
-  EI_RETURN_IF_ERROR(at_least_zero("wide share", options.wide_share));
-  EI_RETURN_IF_ERROR(at_least_zero("rated share", options.rated_share));
+  EI_RETURN_IF_ERROR(at_least_zero("sink share", options.sink_share));
+  EI_RETURN_IF_ERROR(at_least_zero("diffuse share", options.diffuse_share));
+  EI_RETURN_IF_ERROR(at_least_zero("candidate share", options.candidate_share));
+  if (!(options.density > 0 && options.density <= 1))
+    return make_error(ErrorKind::kUsage, "density must lie above 0 and be at most 1: %g", options.density);
+  EI_RETURN_IF_ERROR(at_least_zero("spread power", options.spread_power));
+  EI_RETURN_IF_ERROR(at_least_zero("distinct power", options.distinct_power));
+  EI_RETURN_IF_ERROR(at_least_zero("far power", options.far_power));
+  EI_RETURN_IF_ERROR(positive("sample every", options.sample_every));
+  if (!(options.sample_memory >= 0 && options.sample_memory < 1))
+    return make_error(ErrorKind::kUsage, "sample memory must be at least 0 and below 1: %g", options.sample_memory);
+  if (options.rule == PrefillRule::kEntropy && options.select != BlockRank::kAdaptive)
+    return make_error(ErrorKind::kUsage,
+                      "budget rule entropy samples attention while blocks are ranked by adaptive, not by %s; add "
+                      "--budget-rule growth, level, habit or fixed",
+                      block_rank_name(options.select));
+  if (options.select == BlockRank::kAdaptive && options.block % 8 != 0)
+    return make_error(ErrorKind::kUsage, "select adaptive needs blocks of a multiple of 8 tokens, not of %d",
+                      options.block);
   if (options.min_budget < 0 || (options.base_budget > 0 && options.min_budget > options.base_budget))
     return make_error(ErrorKind::kUsage, "min budget must lie between 0 and the base budget: %d, base budget %d",
                       options.min_budget, options.base_budget);
@@ -118,7 +149,9 @@ bool is_dense_segment(const PrefillOptions& options, int32_t segment, int64_t pr
 }
 
 bool is_dense_layer(const PrefillOptions& options, int32_t layer) {
-  return options.rule == PrefillRule::kDense || (layer < options.layer_skip && options.early_share == 0);
+  if (options.rule == PrefillRule::kDense) return true;
+  const bool skips = options.rule != PrefillRule::kEntropy;  // which divides its density over all layers
+  return skips && layer < options.layer_skip && options.early_share == 0;
 }
 
 bool fuses(const PrefillOptions& options, int32_t layer, bool follows) {

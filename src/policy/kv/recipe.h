@@ -17,7 +17,7 @@ enum class KvRule : uint8_t {
 };
 enum class Pooling : uint8_t { kAverage, kMax };
 enum class GroupAggregate : uint8_t { kMean, kMax };
-// How a layer's slots are shared out among its kv_heads (policy/kv_share.h).
+// How a layer's slots are shared out among its kv_heads (policy/kv/share.h).
 enum class KvShare : uint8_t { kFlat, kAdaptive };
 const char* kv_share_name(KvShare share);  // "flat", "adaptive"
 

@@ -1,11 +1,11 @@
-#include "policy/kv_recipe.h"
+#include "policy/kv/recipe.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <vector>
 
-#include "policy/latent_schedule.h"
+#include "policy/kv/schedule.h"
 
 namespace ei::policy {
 namespace {

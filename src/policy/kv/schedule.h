@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "policy/kv_recipe.h"
+#include "policy/kv/recipe.h"
 
 namespace ei::policy {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "policy/kv_recipe.h"
+#include "policy/kv/recipe.h"
 
 namespace ei::policy {
 

@@ -1,4 +1,4 @@
-#include "policy/kv_share.h"
+#include "policy/kv/share.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,91 @@
+// One option of a method, declared once: flags, environment, config file, JSON, --help, validation and the table in
+// docs/methods.md come from these.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/parse.h"
+#include "base/result.h"
+
+namespace ei::policy {
+
+using OptionValue = std::variant<int64_t, double, bool, std::string_view>;
+
+template <typename Options>
+struct OptionSpec {
+  std::string_view name;    // "base-budget": --base-budget, EI_ARG_BASE_BUDGET, the key of a config file and of JSON
+  std::string_view symbol;  // what the paper calls it; empty: nothing
+  std::string_view value;   // what the value is called in --help
+  std::string_view help;
+  bool research = false;                                          // left out of the first page of --help
+  std::function<bool(const Options&)> read;                       // does a method with these options read it?
+  std::function<Status(Options&, const std::string& value)> set;  // the error says what is wrong with the value
+  std::function<OptionValue(const Options&)> get;
+};
+
+// How a value is read and written. The largest whole number is one that policies can count in 32 bits.
+template <typename Options>
+struct OptionField {
+  std::function<Status(Options&, const std::string&)> set;
+  std::function<OptionValue(const Options&)> get;
+};
+
+inline constexpr int64_t kLargestOption = int64_t{1} << 30;
+
+template <typename Options>
+OptionField<Options> whole_field(int32_t Options::*field, int64_t low) {
+  return {.set = [=](Options& options, const std::string& value) -> Status {
+            EI_ASSIGN_OR_RETURN(const int64_t number, parse_whole(value, low, kLargestOption));
+            options.*field = static_cast<int32_t>(number);
+            return {};
+          },
+          .get = [=](const Options& options) -> OptionValue { return int64_t{options.*field}; }};
+}
+
+template <typename Options>
+OptionField<Options> real_field(double Options::*field, double low, double high) {
+  return {.set = [=](Options& options, const std::string& value) -> Status {
+            EI_ASSIGN_OR_RETURN(options.*field, parse_real(value, low, high));
+            return {};
+          },
+          .get = [=](const Options& options) -> OptionValue { return options.*field; }};
+}
+
+template <typename Options>
+OptionField<Options> switch_field(bool Options::*field) {
+  return {.set = [=](Options& options, const std::string& value) -> Status {
+            EI_ASSIGN_OR_RETURN(options.*field, parse_switch(value));
+            return {};
+          },
+          .get = [=](const Options& options) -> OptionValue { return options.*field; }};
+}
+
+template <typename Options, typename Enum>
+OptionField<Options> choice_field(Enum Options::*field, std::vector<std::pair<std::string_view, Enum>> names) {
+  const auto set = [=](Options& options, const std::string& value) -> Status {
+    const bool two = names.size() == 2;
+    std::string known;
+    for (const auto& [name, choice] : names) {
+      if (name == value) {
+        options.*field = choice;
+        return {};
+      }
+      known += (known.empty() ? "" : two ? " nor " : ", ") + std::string(name);
+    }
+    return make_error(ErrorKind::kUsage, "'%s' is %s %s", value.c_str(), two ? "neither" : "none of", known.c_str());
+  };
+  const auto get = [=](const Options& options) -> OptionValue {
+    for (const auto& [name, choice] : names)
+      if (choice == options.*field) return name;
+    return std::string_view();
+  };
+  return {.set = set, .get = get};
+}
+
+}  // namespace ei::policy

@@ -1,0 +1,195 @@
+// The default method against a plain reference written from its formula, over random traces.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "support/prefill_run.h"
+
+namespace ei::policy {
+namespace {
+
+using testing::PrefillRun;
+using testing::PrefillTrace;
+using testing::random_trace;
+
+PrefillOptions small_options() {
+  PrefillOptions options;
+  options.rule = PrefillRule::kEntropy;
+  options.select = BlockRank::kAdaptive;
+  options.segment = 32;
+  options.block = 8;
+  options.threshold = 64;
+  options.base_budget = 0;
+  options.local_budget = 8;
+  options.density = 0.2;
+  return options;
+}
+
+// Slow and obvious: everything is computed again from the trace for every count.
+class PlainReference {
+ public:
+  PlainReference(const PrefillOptions& options, const PrefillTrace& trace) : options_(options), trace_(trace) {}
+
+  int32_t count(int32_t layer, int32_t segment, size_t h) const {
+    const int32_t all = segment * options_.segment / options_.block;
+    double share = options_.density;
+    const double own = weight(layer, segment, h);
+    const std::vector<double> pool = pool_weights(segment / 8 * 8);
+    if (own > 0 && !pool.empty()) share = std::min(1.0, kappa(pool) * own);
+    const int32_t least = std::max(1, options_.local_budget / options_.block);
+    return std::min(all, std::max(static_cast<int32_t>(std::ceil(share * all)), least));
+  }
+
+ private:
+  bool sampled(int32_t layer, int32_t segment) const {
+    if (layer + 1 == trace_.layers || segment < 2) return false;
+    const bool early = segment < 8 || segment * options_.segment < options_.threshold;
+    return early || segment % options_.sample_every == 0;
+  }
+
+  // Up to and including `segment`; 0: not seen yet.
+  double weight(int32_t layer, int32_t segment, size_t h) const {
+    double log_weight = 0;
+    bool seen = false;
+    for (int32_t s = 0; s <= segment; ++s) {
+      if (!sampled(layer, s)) continue;
+      const AttentionSample& sample = trace_.at(options_, layer, s, h).sample;
+      const double spread = static_cast<double>(sample.segment_entropy);
+      const double distinct = spread - static_cast<double>(sample.row_entropy);
+      const double fresh = options_.spread_power * spread + options_.distinct_power * std::max(0.0, distinct) +
+                           options_.far_power * std::log(std::max(static_cast<double>(sample.far), 1e-6));
+      const double memory = fresh > log_weight ? options_.open_memory : options_.sample_memory;
+      log_weight = seen ? memory * log_weight + (1 - memory) * fresh : fresh;
+      seen = true;
+    }
+    return seen ? std::exp(log_weight) : 0;
+  }
+
+  std::vector<double> pool_weights(int32_t behind) const {
+    std::vector<double> weights;
+    for (int32_t layer = 0; layer < trace_.layers; ++layer)
+      for (size_t h = 0; h < static_cast<size_t>(trace_.kv_heads); ++h)
+        if (const double one = behind > 0 ? weight(layer, behind - 1, h) : 0; one > 0) weights.push_back(one);
+    return weights;
+  }
+
+  // By bisection.
+  double kappa(const std::vector<double>& weights) const {
+    double low = 0;
+    double high = 1 / *std::min_element(weights.begin(), weights.end());
+    for (int i = 0; i < 200; ++i) {
+      const double middle = (low + high) / 2;
+      double sum = 0;
+      for (const double one : weights) sum += std::min(1.0, middle * one);
+      (sum < options_.density * static_cast<double>(weights.size()) ? low : high) = middle;
+    }
+    return high;
+  }
+
+  const PrefillOptions& options_;
+  const PrefillTrace& trace_;
+};
+
+TEST(EntropyInfer, CountsAsThePlainReferenceDoes) {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    PrefillOptions options = small_options();
+    options.sample_every = static_cast<int32_t>(seed % 4) + 1;
+    options.density = seed % 3 == 0 ? 0.05 : 0.3;
+    const PrefillTrace trace = random_trace(options, seed);
+    PrefillRun run(options, trace);
+    run.read_whole();
+    const PlainReference reference(options, trace);
+    for (int32_t layer = 0; layer < trace.layers; ++layer) {
+      for (const SegmentRecord& record : run.records(layer)) {
+        for (size_t h = 0; h < record.heads.size(); ++h) {
+          // A share may lie on the edge of a block.
+          EXPECT_NEAR(record.heads[h].blocks, reference.count(layer, record.segment, h), 1)
+              << "seed " << seed << ", layer " << layer << ", segment " << record.segment << ", kv_head " << h;
+        }
+      }
+    }
+  }
+}
+
+// Two kv_heads in two layers, the second layer unsampled as the last one is.
+PrefillTrace two_heads(const PrefillOptions& options, const AttentionSample& first, const AttentionSample& second) {
+  PrefillTrace trace;
+  trace.layers = 2;
+  trace.kv_heads = 2;
+  trace.tokens = 64 * options.segment;
+  for (int32_t i = 0; i < trace.layers * trace.segments(options); ++i) {
+    trace.measures.push_back({.midrange_entropy = 0, .sample = first});
+    trace.measures.push_back({.midrange_entropy = 0, .sample = second});
+  }
+  return trace;
+}
+
+int32_t blocks_of(const PrefillOptions& options, const PrefillTrace& trace, size_t h) {
+  PrefillRun run(options, trace);
+  run.read_whole();
+  return run.records(0)[50].heads[h].blocks;
+}
+
+TEST(EntropyInfer, ReadsMoreWhereRowsLookAtMoreDifferentPlaces) {
+  const PrefillOptions options = small_options();
+  const AttentionSample thin{.sink = 0, .far = 0.5f, .distant = 0.5f, .segment_entropy = 4, .row_entropy = 3.9f};
+  AttentionSample lookup = thin;
+  lookup.row_entropy = 1;
+  const PrefillTrace trace = two_heads(options, thin, lookup);
+  EXPECT_GT(blocks_of(options, trace, 1), 4 * blocks_of(options, trace, 0));
+  AttentionSample near = thin;
+  near.far = 0.01f;
+  const PrefillTrace other = two_heads(options, thin, near);
+  EXPECT_GT(blocks_of(options, other, 0), 4 * blocks_of(options, other, 1));
+}
+
+TEST(EntropyInfer, ReadsItsDensityInAll) {
+  PrefillOptions options = small_options();
+  options.local_budget = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    PrefillTrace trace = random_trace(options, seed);
+    // Heads that stay as they are: what is shared out is what the pool knew.
+    for (size_t i = 0; i < trace.measures.size(); ++i)
+      trace.measures[i] = trace.measures[i % static_cast<size_t>(trace.kv_heads)];
+    PrefillRun run(options, trace);
+    run.read_whole();
+    for (int32_t segment = 8; segment < trace.segments(options); ++segment) {
+      double read = 0;
+      for (int32_t layer = 0; layer + 1 < trace.layers; ++layer)
+        for (const HeadRecord& head : run.records(layer)[static_cast<size_t>(segment)].heads) read += head.blocks;
+      const int32_t heads = (trace.layers - 1) * trace.kv_heads;
+      const double all = static_cast<double>(heads) * segment * 4;
+      if (heads == 0) continue;
+      EXPECT_NEAR(read / all, options.density, static_cast<double>(heads) / all) << "seed " << seed;
+    }
+  }
+}
+
+TEST(EntropyInfer, ATokenBudgetIsADensityThatFalls) {
+  PrefillOptions options = small_options();
+  options.base_budget = 128;
+  const AttentionSample same{.sink = 0, .far = 0.5f, .distant = 0.5f, .segment_entropy = 4, .row_entropy = 3};
+  const PrefillTrace trace = two_heads(options, same, same);
+  PrefillRun run(options, trace);
+  run.read_whole();
+  EXPECT_EQ(run.records(0)[20].heads[0].blocks, 16);
+  EXPECT_EQ(run.records(0)[60].heads[1].blocks, 16);
+  EXPECT_EQ(run.records(0)[3].heads[1].blocks, 12) << "all there is";
+}
+
+TEST(EntropyInfer, CallsAHeadDynamicThatOpensUp) {
+  const PrefillOptions options = small_options();
+  const AttentionSample sharp{.sink = 0.9f, .far = 0.05f, .distant = 0.05f, .segment_entropy = 1, .row_entropy = 1};
+  PrefillTrace trace = two_heads(options, sharp, sharp);
+  for (size_t i = 41; i < trace.measures.size(); i += 2) trace.measures[i].sample.segment_entropy = 3;
+  PrefillRun run(options, trace);
+  run.read_whole();
+  EXPECT_TRUE(run.records(0)[60].heads[0].rigid);
+  EXPECT_FALSE(run.records(0)[60].heads[1].rigid);
+  EXPECT_TRUE(run.records(0)[10].heads[1].rigid) << "not before it does";
+}
+
+}  // namespace
+}  // namespace ei::policy

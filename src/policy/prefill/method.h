@@ -1,0 +1,142 @@
+// PrefillMethod: what a sparse prefill decides, as pure data. One small file per method beside this one; registry.h
+// makes them by name.
+//
+// A prompt is read segment by segment in every layer. For each segment the planner walks: rank() says how each
+// kv_head's blocks are to be ranked and whether its attention is sampled; what was measured is written into the record;
+// observe() folds it into what is carried along; decide() turns it into counts of blocks. All state lives in the
+// records: rewinding drops them, a failed chunk drops the latest, and how a prompt is cut cannot matter.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "plan/block_plan.h"
+#include "plan/block_ranking.h"
+#include "policy/prefill/options.h"
+
+namespace ei::policy {
+
+// What a kv_head does, by the shares of its attention (docs/glossary.md).
+enum class HeadType : uint8_t {
+  kUnknown,  // not sampled yet
+  kLocal,    // hardly looks further back than a segment
+  kSink,     // rests on the first block and looks up now and then
+  kDiffuse,  // spreads over the text
+};
+const char* head_type_name(HeadType type);  // "unknown", "local", "sink", "diffuse"
+
+// What the samples of a kv_head have shown up to a segment: running means, of entropies and of the logarithm of `far`.
+struct SampleMeans {
+  float sink = 0;
+  float distant = 0;
+  float log_far = 0;
+  float segment_entropy = 0;
+  float row_entropy = 0;
+  float log_weight = 0;             // of the kv_head's share (entropyinfer.cpp)
+  float first_segment_entropy = 0;  // of the first sample, to compare with
+  int32_t samples = 0;
+};
+
+// One kv_head in one segment.
+struct HeadRecord {
+  // Measured, where the method asked for it.
+  float midrange_entropy = 0;  // E_s of the block scores of mid-ranges
+  bool sampled = false;
+  AttentionSample sample;
+  // Carried to the next segment.
+  SampleMeans means;
+  bool rigid = true;
+  float budget = 0;  // tokens of earlier text
+  // Decided.
+  HeadType type = HeadType::kUnknown;
+  BlockRanking ranking;
+  int32_t blocks = 0;           // how many are read; of a dense segment all
+  std::vector<int32_t> chosen;  // which, where the planner keeps them
+};
+
+struct SegmentRecord {
+  int32_t segment = 0;
+  bool dense = false;             // reads everything
+  std::vector<HeadRecord> heads;  // [kv_heads]
+};
+
+using LayerRecords =
+    std::vector<SegmentRecord>;  // ascending segments; those that were generated, not read, are missing
+
+// What a method may know of the model.
+struct PrefillShape {
+  int32_t layers = 1;
+  int32_t kv_heads = 1;
+  // Multiply-adds for one token of a prompt: with the weights of all layers, and of every head with one earlier key in
+  // all layers that choose.
+  double products = 0;
+  double per_key = 0;
+};
+
+struct SegmentPlace {
+  int32_t layer = 0;
+  int32_t segment = 0;
+  int64_t rows = 0;      // of the segment that are here
+  bool attends = false;  // do its rows attend sparsely, so that a ranking is needed?
+  bool sampled = false;  // is its attention sampled?
+};
+
+// What lies behind a run of segments of one layer.
+struct PrefillHistory {
+  const SegmentRecord* previous = nullptr;  // the layer's latest record before the run; null: none
+  std::span<const LayerRecords> layers;     // all layers, complete up to the pool (see below) that the run is in
+};
+
+class PrefillMethod {
+ public:
+  PrefillMethod(const PrefillOptions& options, const PrefillShape& shape) : options_(options), shape_(shape) {}
+  virtual ~PrefillMethod() = default;
+
+  const PrefillOptions& options() const { return options_; }
+
+  // Segments of a pool of this many share what all layers know of the segments before the pool; a chunk of a prompt
+  // never reaches over its end. 0: a method that does not look at other layers.
+  virtual int32_t pool_segments() const { return 0; }
+  // Does the entropy of mid-ranges have a say?
+  virtual bool reads_midrange() const { return true; }
+
+  // Is the attention of a whole segment sampled?
+  bool samples(int32_t segment) const;
+  // May the heads of a kv_head rank one by one?
+  bool ranks_by_heads(int32_t segment) const;
+
+  // Writes type and ranking of every kv_head.
+  void rank(const SegmentPlace& place, const PrefillHistory& history, SegmentRecord& record) const;
+  // Folds the samples of the record, if there are any, into the means of the one before.
+  void observe(const SegmentRecord* previous, SegmentRecord& record) const;
+  // Writes budget, rigid and blocks of consecutive segments of one layer, the first one at `place`.
+  virtual void decide(const SegmentPlace& place, const PrefillHistory& history, std::span<SegmentRecord> run) const = 0;
+
+ protected:
+  const PrefillShape& shape() const { return shape_; }
+  // Blocks before a segment.
+  int32_t visible(int32_t segment) const { return segment * options_.grid().blocks_per_segment(); }
+  // Whose attention is sampled.
+  virtual Sampling sampling() const { return Sampling::kMean; }
+  // Tokens that a kv_head of this type may read: as many are rated.
+  virtual int64_t most_read(const SegmentPlace& place, const PrefillHistory& history, size_t kv_head,
+                            HeadType type) const = 0;
+
+ private:
+  PrefillOptions options_;
+  PrefillShape shape_;
+};
+
+// The method that the options name; null for PrefillRule::kDense.
+std::unique_ptr<PrefillMethod> make_prefill_method(const PrefillOptions& options, const PrefillShape& shape);
+
+// One constructor per budget rule, each in a file of its own.
+std::unique_ptr<PrefillMethod> make_entropy_method(const PrefillOptions& options, const PrefillShape& shape);
+std::unique_ptr<PrefillMethod> make_growth_method(const PrefillOptions& options, const PrefillShape& shape);
+std::unique_ptr<PrefillMethod> make_level_method(const PrefillOptions& options, const PrefillShape& shape);
+std::unique_ptr<PrefillMethod> make_habit_method(const PrefillOptions& options, const PrefillShape& shape);
+std::unique_ptr<PrefillMethod> make_fixed_method(const PrefillOptions& options, const PrefillShape& shape);
+
+}  // namespace ei::policy
