@@ -80,12 +80,6 @@ struct Bench {
     std::vector<int8_t> keys(static_cast<size_t>(kKvHeads * panels * 8 * dim));
     std::vector<int8_t> bounds(static_cast<size_t>(kKvHeads * panels * 2 * dim));
     std::vector<float> scales(static_cast<size_t>(2 * kKvHeads * panels));
-    std::vector<uint16_t> extremes(static_cast<size_t>(2 * shape.context / block * kKvHeads * dim));
-    const BlockExtremes extreme{extremes.data(), extremes.data() + extremes.size() / 2, DType::kBF16, dim,
-                                kKvHeads * dim};
-    block_extremes(
-        {.kv = attention.kv, .block = block, .first_block = 0, .num_blocks = shape.context / block, .out = extreme},
-        Worker{});
     PeakScoreParams params;
     params.rows = {
         {kSegment, block}, kKvHeads, attention.first_position / kSegment, 1, attention.first_position / block};
@@ -104,7 +98,7 @@ struct Bench {
     params.samples = samples.data();
     const PackKeysParams pack{.kv = attention.kv,
                               .length = shape.context,
-                              .extremes = extreme,
+                              .block = block,
                               .supers = shape.context / block / params.keys.super_blocks,
                               .out = params.keys};
     for (const PeakVariant* variant : peak_variants()) {

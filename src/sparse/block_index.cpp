@@ -30,115 +30,113 @@ int64_t BlockIndex::row_bytes() const {
   return int64_t{shape_.kv_heads} * shape_.head_dim * static_cast<int64_t>(dtype_bytes(shape_.key_type));
 }
 
-Status BlockIndex::reserve(int64_t tokens) {
-  if (shape_.panels) EI_RETURN_IF_ERROR(reserve_panels(tokens));
-  const int64_t blocks = tokens / shape_.grid.block;
-  if (blocks <= capacity_) return {};
-  for (size_t i = 0; i < layers_.size(); ++i) {
-    if (shape_.planned[i] == 0) continue;
-    for (Buffer* buffer : {&layers_[i].max_keys, &layers_[i].min_keys}) {
-      EI_ASSIGN_OR_RETURN(Buffer larger, backend_->allocate(static_cast<size_t>(blocks * row_bytes())));
-      const auto held = static_cast<size_t>(layers_[i].blocks * row_bytes());
-      if (held > 0) EI_RETURN_IF_ERROR(backend_->copy_within(larger.data(), buffer->data(), held));
-      *buffer = std::move(larger);
-    }
-  }
-  capacity_ = blocks;
+int64_t BlockIndex::num_planned() const {
+  return static_cast<int64_t>(std::count(shape_.planned.begin(), shape_.planned.end(), uint8_t{1}));
+}
+
+int64_t BlockIndex::extremes_bytes(int64_t tokens) const {
+  return shape_.extremes ? tokens / shape_.grid.block * row_bytes() : 0;
+}
+
+// [bound panels, kv_heads, 8 * 2 * head_dim] of bytes, then [bound panels, kv_heads, 8] of floats: grows by appending
+// only within its capacity.
+int64_t BlockIndex::bounds_bytes(int64_t tokens) const {
+  if (!shape_.panels) return 0;
+  const int64_t panels = round_up(tokens / super_keys(), kPanelKeys) / kPanelKeys;
+  return shape_.kv_heads * panels * kPanelKeys * (2 * shape_.head_dim + int64_t{sizeof(float)});
+}
+
+int64_t BlockIndex::panels_bytes(int64_t tokens) const {
+  if (!shape_.panels) return 0;
+  const int64_t panels = round_up(tokens, kPanelKeys) / kPanelKeys;
+  return shape_.kv_heads * panels * (kPanelKeys * shape_.head_dim + int64_t{sizeof(float)});
+}
+
+Status BlockIndex::grow(Buffer& buffer, int64_t bytes, int64_t held) const {
+  EI_ASSIGN_OR_RETURN(Buffer larger, backend_->allocate(static_cast<size_t>(bytes)));
+  if (held > 0) EI_RETURN_IF_ERROR(backend_->copy_within(larger.data(), buffer.data(), static_cast<size_t>(held)));
+  buffer = std::move(larger);
   return {};
 }
 
-kernels::KeyPanels BlockIndex::lay_out(std::byte* memory, int64_t tokens, int64_t& bytes) const {
+Status BlockIndex::reserve(int64_t tokens) {
+  if (shape_.panels && tokens > panel_capacity_) {
+    panels_ = Buffer();
+    panel_capacity_ = 0;
+    EI_ASSIGN_OR_RETURN(panels_, backend_->allocate(static_cast<size_t>(panels_bytes(tokens))));
+    panel_capacity_ = tokens;
+  }
+  if (tokens <= capacity_) return {};
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    if (shape_.planned[i] == 0) continue;
+    Layer& layer = layers_[i];
+    if (shape_.extremes) {
+      for (Buffer* buffer : {&layer.max_keys, &layer.min_keys})
+        EI_RETURN_IF_ERROR(grow(*buffer, extremes_bytes(tokens), layer.blocks * row_bytes()));
+    }
+    if (shape_.panels && bounds_bytes(tokens) > 0) {
+      layer.supers = 0;  // made anew from the keys: their place depends on the capacity
+      EI_RETURN_IF_ERROR(grow(layer.bounds, bounds_bytes(tokens), 0));
+    }
+  }
+  capacity_ = tokens;
+  return {};
+}
+
+void BlockIndex::update(Stream& stream, int layer, const KvView& kv, int64_t tokens) {
+  if (!shape_.extremes) return;
+  Layer& own = layers_[static_cast<size_t>(layer)];
+  const int64_t blocks = tokens / shape_.grid.block;
+  EI_CHECK_LE(tokens, capacity_);
+  if (blocks <= own.blocks) return;
+  stream.block_extremes({.kv = kv,
+                         .block = shape_.grid.block,
+                         .first_block = own.blocks,
+                         .num_blocks = blocks - own.blocks,
+                         .out = view(layer)});
+  own.blocks = blocks;
+}
+
+kernels::KeyPanels BlockIndex::pack(Stream& stream, int layer, const KvView& kv, int64_t tokens) {
+  EI_CHECK_LE(tokens, panel_capacity_);
+  Layer& own = layers_[static_cast<size_t>(layer)];
+  const int64_t heads = shape_.kv_heads;
   kernels::KeyPanels panels;
   panels.super_blocks = super_blocks_;
-  panels.capacity = round_up(tokens, kPanelKeys) / kPanelKeys;
-  panels.bound_capacity = round_up(tokens / super_keys(), kPanelKeys) / kPanelKeys;
-  bytes = 0;
-  const auto take = [&](int64_t count) {
-    std::byte* at = memory != nullptr ? memory + bytes : nullptr;
-    bytes += round_up(count, 64);
-    return at;
-  };
-  const int64_t heads = shape_.kv_heads;
-  const int64_t panel_bytes = kPanelKeys * shape_.head_dim;
-  panels.keys = reinterpret_cast<int8_t*>(take(heads * panels.capacity * panel_bytes));
-  panels.key_scales = reinterpret_cast<float*>(take(heads * panels.capacity * int64_t{sizeof(float)}));
-  panels.bounds = reinterpret_cast<int8_t*>(take(heads * panels.bound_capacity * 2 * panel_bytes));
-  panels.bound_scales =
-      reinterpret_cast<float*>(take(heads * panels.bound_capacity * kPanelKeys * int64_t{sizeof(float)}));
+  panels.capacity = round_up(panel_capacity_, kPanelKeys) / kPanelKeys;
+  panels.keys = static_cast<int8_t*>(panels_.data());
+  panels.key_scales = reinterpret_cast<float*>(panels.keys + heads * panels.capacity * kPanelKeys * shape_.head_dim);
+  panels.bound_capacity = round_up(capacity_ / super_keys(), kPanelKeys) / kPanelKeys;
+  panels.bounds = static_cast<int8_t*>(own.bounds.data());
+  if (panels.bounds != nullptr) {
+    const int64_t bytes = heads * panels.bound_capacity * kPanelKeys * 2 * shape_.head_dim;
+    panels.bound_scales = reinterpret_cast<float*>(panels.bounds + bytes);
+  }
+  const int64_t supers = tokens / super_keys();
+  stream.pack_keys({.kv = kv,
+                    .first = 0,
+                    .length = tokens,
+                    .block = shape_.grid.block,
+                    .first_super = own.supers,
+                    .supers = supers,
+                    .out = panels});
+  own.supers = supers;
   return panels;
 }
 
-Status BlockIndex::reserve_panels(int64_t tokens) {
-  if (tokens <= panel_capacity_) return {};
-  int64_t bytes = 0;
-  lay_out(nullptr, tokens, bytes);
-  drop_panels();
-  for (size_t i = 0; i < layers_.size(); ++i) {
-    if (shape_.planned[i] == 0) continue;
-    EI_ASSIGN_OR_RETURN(layers_[i].panels, backend_->allocate(static_cast<size_t>(bytes)));
-  }
-  panel_capacity_ = tokens;
-  return {};
-}
-
-void BlockIndex::drop_panels() {
-  for (Layer& layer : layers_) {
-    layer.panels = Buffer();
-    layer.packed = layer.supers = 0;
-  }
+void BlockIndex::end_prompt() {
+  panels_ = Buffer();
   panel_capacity_ = 0;
 }
 
 void BlockIndex::drop() {
-  drop_panels();
-  for (Layer& layer : layers_) {
-    layer.max_keys = Buffer();
-    layer.min_keys = Buffer();
-    layer.blocks = 0;
-  }
+  end_prompt();
+  for (Layer& layer : layers_) layer = Layer();
   capacity_ = 0;
 }
 
 int64_t BlockIndex::held_bytes() const {
-  const auto layers = static_cast<int64_t>(std::count(shape_.planned.begin(), shape_.planned.end(), uint8_t{1}));
-  int64_t panel_bytes = 0;
-  if (panel_capacity_ > 0) lay_out(nullptr, panel_capacity_, panel_bytes);
-  return layers * (2 * capacity_ * row_bytes() + panel_bytes);
-}
-
-kernels::KeyPanels BlockIndex::panels(int layer) const {
-  int64_t bytes = 0;
-  return lay_out(static_cast<std::byte*>(layers_[static_cast<size_t>(layer)].panels.data()), panel_capacity_, bytes);
-}
-
-void BlockIndex::update(Stream& stream, int layer, const KvView& kv, int64_t tokens) {
-  Layer& own = layers_[static_cast<size_t>(layer)];
-  const int64_t blocks = tokens / shape_.grid.block;
-  EI_CHECK_LE(blocks, capacity_);
-  if (blocks > own.blocks) {
-    stream.block_extremes({.kv = kv,
-                           .block = shape_.grid.block,
-                           .first_block = own.blocks,
-                           .num_blocks = blocks - own.blocks,
-                           .out = view(layer)});
-    own.blocks = blocks;
-  }
-  if (shape_.panels) update_panels(stream, layer, kv, tokens);
-}
-
-void BlockIndex::update_panels(Stream& stream, int layer, const KvView& kv, int64_t tokens) {
-  Layer& own = layers_[static_cast<size_t>(layer)];
-  EI_CHECK_LE(tokens, panel_capacity_);
-  const int64_t supers = tokens / super_keys();
-  stream.pack_keys({.kv = kv,
-                    .first = own.packed,
-                    .length = tokens,
-                    .extremes = view(layer),
-                    .first_super = own.supers,
-                    .supers = supers,
-                    .out = panels(layer)});
-  own.packed = tokens / kPanelKeys * kPanelKeys;
-  own.supers = supers;
+  return num_planned() * (2 * extremes_bytes(capacity_) + bounds_bytes(capacity_)) + panels_bytes(panel_capacity_);
 }
 
 kernels::BlockExtremes BlockIndex::view(int layer) const {
@@ -153,16 +151,12 @@ kernels::BlockExtremes BlockIndex::view(int layer) const {
 void BlockIndex::truncate(int64_t tokens) {
   for (Layer& layer : layers_) {
     layer.blocks = std::min(layer.blocks, tokens / shape_.grid.block);
-    layer.packed = std::min(layer.packed, tokens / kPanelKeys * kPanelKeys);
     layer.supers = std::min(layer.supers, tokens / super_keys());
   }
 }
 
 int64_t BlockIndex::bytes_for(int64_t tokens) const {
-  const auto layers = static_cast<int64_t>(std::count(shape_.planned.begin(), shape_.planned.end(), uint8_t{1}));
-  int64_t panel_bytes = 0;
-  if (shape_.panels) lay_out(nullptr, tokens, panel_bytes);
-  return layers * (2 * (tokens / shape_.grid.block) * row_bytes() + panel_bytes);
+  return num_planned() * (2 * extremes_bytes(tokens) + bounds_bytes(tokens)) + panels_bytes(tokens);
 }
 
 }  // namespace ei::sparse

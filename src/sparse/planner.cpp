@@ -58,6 +58,7 @@ Planner::Planner(const Backend& backend, const PrefillOptions& options, PlannerS
                        .head_dim = shape_.head_dim,
                        .key_type = shape_.key_type,
                        .grid = options.grid(),
+                       .extremes = method_->reads_midrange(),
                        .panels = rates_peaks(options),
                        .planned = planned_}),
       records_(planned_.size()),
@@ -214,20 +215,26 @@ void Planner::rank_segments(Stream& stream, int layer, Matrix q, const KvView& k
   const bool any = tracks_[static_cast<size_t>(layer)].attends;
   // Of the last layer's rows only few attend: what it does stays unknown, however the prompt is cut.
   const bool last_layer = layer + 1 == static_cast<int>(tracks_.size());
+  std::vector<policy::SegmentPlace> places;
+  bool measures = false;
   for (int32_t i = 0; i < rows_.num_segments; ++i) {
     const int32_t segment = rows_.first_segment + i;
     const int64_t rows = rows_of(segment);
-    const policy::SegmentPlace place{.layer = layer,
-                                     .segment = segment,
-                                     .rows = rows,
-                                     .attends = any && sparse_[static_cast<size_t>(i)] != 0 && i >= attending_from,
-                                     .sampled = !last_layer && rows == options().segment && method_->samples(segment)};
-    rank_segment(stream, layer, static_cast<size_t>(i), place, q, kv);
+    places.push_back({.layer = layer,
+                      .segment = segment,
+                      .rows = rows,
+                      .attends = any && sparse_[static_cast<size_t>(i)] != 0 && i >= attending_from,
+                      .sampled = !last_layer && rows == options().segment && method_->samples(segment)});
+    measures = measures || places.back().attends || places.back().sampled;
   }
+  kernels::KeyPanels keys;
+  if (measures) keys = index_.pack(stream, layer, kv, first_ + tokens_);
+  for (size_t i = 0; i < places.size(); ++i) rank_segment(stream, i, places[i], q, kv, keys);
 }
 
-void Planner::rank_segment(Stream& stream, int layer, size_t i, const policy::SegmentPlace& place, Matrix q,
-                           const KvView& kv) {
+void Planner::rank_segment(Stream& stream, size_t i, const policy::SegmentPlace& place, Matrix q, const KvView& kv,
+                           const kernels::KeyPanels& keys) {
+  const int32_t layer = place.layer;
   Track& track = tracks_[static_cast<size_t>(layer)];
   const auto heads = static_cast<size_t>(shape_.kv_heads);
   BlockRanking* const rankings = track.rankings.data() + i * heads;
@@ -247,7 +254,7 @@ void Planner::rank_segment(Stream& stream, int layer, size_t i, const policy::Se
                         .num_heads = shape_.heads,
                         .scale = shape_.attention_scale,
                         .kv = kv,
-                        .keys = index_.panels(layer),
+                        .keys = keys,
                         .ranking = rankings,
                         .most_queries = method_->ranks_by_heads(place.segment) ? group : 1,
                         .scores = ranks_.data,

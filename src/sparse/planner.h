@@ -48,7 +48,7 @@ class Planner {
   double finish_chunk();
   void undo_chunk() { index_.truncate(first_); }
   // The prompt has been read: memory that only prompts need goes back.
-  void end_prompt() { index_.drop_panels(); }
+  void end_prompt() { index_.end_prompt(); }
   // The cache no longer holds every key, so no prompt can be planned until it does again.
   void keys_dropped() { index_.drop(); }
   int64_t held_bytes() const { return index_.held_bytes(); }  // beside the KV cache
@@ -81,7 +81,8 @@ class Planner {
   // The steps of record(), in the order in which they run.
   void measure_midrange(Stream& stream, int layer, Matrix q);
   void rank_segments(Stream& stream, int layer, Matrix q, const KvView& kv, int64_t attending_from);
-  void rank_segment(Stream& stream, int layer, size_t i, const policy::SegmentPlace& place, Matrix q, const KvView& kv);
+  void rank_segment(Stream& stream, size_t i, const policy::SegmentPlace& place, Matrix q, const KvView& kv,
+                    const kernels::KeyPanels& keys);
   void score_rows(Stream& stream, Matrix q, const KvView& kv);
   void decide(int layer);
 

@@ -122,12 +122,12 @@ struct KeyPanels {
 };
 
 // Packs the panels that keys [first, length) touch (first is a multiple of 8; the last panel may be a part), and the
-// bound panels touched by the super-blocks [first_super, supers), from the extremes of their blocks.
+// bound panels touched by the super-blocks [first_super, supers), all of whose keys are in the cache.
 struct PackKeysParams {
   KvView kv;
   int64_t first = 0;
   int64_t length = 0;
-  BlockExtremes extremes;
+  int32_t block = 0;  // keys
   int64_t first_super = 0;
   int64_t supers = 0;
   KeyPanels out;

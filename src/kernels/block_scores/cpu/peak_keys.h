@@ -33,9 +33,7 @@ class PeakKeys {
 
  private:
   static void pack_key_panel(const PackKeysParams& params, int64_t h, int64_t panel) {
-    const KvView& kv = params.kv;
-    const KvHeadView& head = kv.heads[static_cast<size_t>(h)];
-    const int dim = kv.head_dim;
+    const int dim = params.kv.head_dim;
     float rows[kPanelKeys * kMostDim];
     for (int key = 0; key < kPanelKeys; ++key) {
       const int64_t slot = panel * kPanelKeys + key;
@@ -43,9 +41,7 @@ class PeakKeys {
         std::fill_n(rows + key * dim, dim, 0.0f);
         continue;
       }
-      const auto row_bytes = static_cast<size_t>(dim) * dtype_bytes(kv.key_type);
-      const auto* page = static_cast<const std::byte*>(head.key_pages[slot / kv.page_slots]);
-      load_row(page + static_cast<size_t>(slot % kv.page_slots) * row_bytes, kv.key_type, dim, rows + key * dim);
+      load_key(params.kv, h, slot, rows + key * dim);
     }
     place_keys(rows, dim, params.out.keys + (h * params.out.capacity + panel) * kPanelKeys * dim,
                params.out.key_scales[h * params.out.capacity + panel]);
@@ -53,24 +49,21 @@ class PeakKeys {
 
   static void pack_bound_panel(const PackKeysParams& params, int64_t h, int64_t panel) {
     const int dim = params.kv.head_dim;
-    const BlockExtremes& from = params.extremes;
+    const int64_t width = int64_t{params.out.super_blocks} * params.block;  // keys of a super-block
     float rows[kPanelKeys * 2 * kMostDim];
-    float extreme[kMostDim];
+    float key[kMostDim];
     for (int s = 0; s < kPanelKeys; ++s) {
       const int64_t super = panel * kPanelKeys + s;
       float* high = rows + s * 2 * dim;
       float* low = high + dim;
       // Without any block a bound is 0: no row wants it for sure.
       std::fill_n(high, 2 * dim, 0.0f);
-      bool first = true;
-      for (int64_t j = super * params.out.super_blocks; j < (super + 1) * params.out.super_blocks; ++j) {
-        if (super >= params.supers || j == 0) continue;
-        const int64_t at = h * from.head_stride + j * from.block_stride;
-        load_row(element(from.max_keys, from.type, at), from.type, dim, extreme);
-        for (int d = 0; d < dim; ++d) high[d] = first ? extreme[d] : std::max(high[d], extreme[d]);
-        load_row(element(from.min_keys, from.type, at), from.type, dim, extreme);
-        for (int d = 0; d < dim; ++d) low[d] = first ? extreme[d] : std::min(low[d], extreme[d]);
-        first = false;
+      if (super >= params.supers) continue;
+      const int64_t begin = std::max<int64_t>(super * width, params.block);  // the sink is no part of the first one
+      for (int64_t slot = begin; slot < (super + 1) * width; ++slot) {
+        load_key(params.kv, h, slot, key);
+        for (int d = 0; d < dim; ++d) high[d] = slot == begin ? key[d] : std::max(high[d], key[d]);
+        for (int d = 0; d < dim; ++d) low[d] = slot == begin ? key[d] : std::min(low[d], key[d]);
       }
     }
     const int64_t at = (h * params.out.bound_capacity + panel) * kPanelKeys;
@@ -81,8 +74,11 @@ class PeakKeys {
     }
   }
 
-  static const void* element(const void* data, DType type, int64_t index) {
-    return static_cast<const std::byte*>(data) + static_cast<size_t>(index) * dtype_bytes(type);
+  static void load_key(const KvView& kv, int64_t h, int64_t slot, float* to) {
+    const auto row_bytes = static_cast<size_t>(kv.head_dim) * dtype_bytes(kv.key_type);
+    const KvHeadView& head = kv.heads[static_cast<size_t>(h)];
+    const auto* page = static_cast<const std::byte*>(head.key_pages[slot / kv.page_slots]);
+    load_row(page + static_cast<size_t>(slot % kv.page_slots) * row_bytes, kv.key_type, kv.head_dim, to);
   }
 
   static void place_keys(const float* rows, int dim, int8_t* to, float& scale) {

@@ -50,17 +50,9 @@ class PeakRun {
     keys.key_scales = scales_.data();
     keys.bound_scales = scales_.data() + heads * keys.capacity;
     const int64_t blocks = length / block;
-    high_.resize(static_cast<size_t>(blocks * heads * dim));
-    low_.resize(high_.size());
-    const BlockExtremes extremes{high_.data(), low_.data(), DType::kF32, dim, heads * dim};
-    reference_block_extremes({.kv = params.kv,
-                              .block = static_cast<int32_t>(block),
-                              .first_block = 0,
-                              .num_blocks = blocks,
-                              .out = extremes});
     // In two steps, as a prompt that grows.
     const int64_t half = length / 16 * 8;
-    PackKeysParams pack{.kv = params.kv, .first = 0, .length = half, .extremes = extremes, .out = keys};
+    PackKeysParams pack{.kv = params.kv, .first = 0, .length = half, .block = static_cast<int32_t>(block), .out = keys};
     pack.supers = half / block / keys.super_blocks;
     run([&](Worker worker) { variant_.pack_keys(pack, worker); });
     pack.first = half;
@@ -85,8 +77,6 @@ class PeakRun {
   std::vector<int8_t> keys_;
   std::vector<int8_t> bounds_;
   Floats scales_;
-  Floats high_;
-  Floats low_;
 };
 
 void run_peaks(const PeakVariant& variant, const PeakScoreParams& params, int workers) {
