@@ -80,10 +80,11 @@ TEST(MethodOptions, EveryFieldHasAFlag) {
   EXPECT_EQ(habit.candidate_share, 3);
   EXPECT_EQ(habit.rank_queries, policy::RankQueries::kHeads);
   EXPECT_EQ(habit.early_share, 3);
-  const policy::PrefillOptions entropy =
-      prefill({"--method", "entropyinfer", "--density", "0.2", "--spread-power", "1", "--distinct-power", "2",
-               "--far-power", "3", "--sample-every", "4", "--sample-memory", "0.4", "--open-memory", "0.3"});
+  const policy::PrefillOptions entropy = prefill(
+      {"--method", "entropyinfer", "--density", "0.2", "--density-base", "9", "--spread-power", "1", "--distinct-power",
+       "2", "--far-power", "3", "--sample-every", "4", "--sample-memory", "0.4", "--open-memory", "0.3"});
   EXPECT_EQ(entropy.density, 0.2);
+  EXPECT_EQ(entropy.density_base, 9);
   EXPECT_EQ(entropy.spread_power, 1);
   EXPECT_EQ(entropy.distinct_power, 2);
   EXPECT_EQ(entropy.far_power, 3);

@@ -1,5 +1,6 @@
 // An exam: facts of several kinds hidden in one text, a question about each behind it, the right answers in place. Read
-// once, teacher-forced, it says what a model would have answered: how docs/selection.md scores a selection of blocks.
+// once, teacher-forced, it says what a model would have answered: how docs/notes/selection.md scores a selection of
+// blocks.
 #pragma once
 
 #include <cstdint>

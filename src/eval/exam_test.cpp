@@ -123,7 +123,7 @@ TEST(Exams, SampleProseBehindAPositionAtAStride) {
   EXPECT_EQ(sample_prose(exam, 2, 2), (std::vector<int64_t>{2, 6, 9}));
 }
 
-// With dense attention the embedded model answers nearly all at this length (docs/selection.md: 1.00, list 0.91).
+// With dense attention the embedded model answers nearly all at this length (docs/notes/selection.md: 1.00, list 0.91).
 TEST(Exams, ArePassedByDenseAttention) {
   int64_t right = 0;
   int64_t total = 0;

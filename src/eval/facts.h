@@ -22,7 +22,7 @@ struct FactsRequest {
   double depth = 0.5;        // where a single fact will stand: decides its rank among the lines
   int max_lines = 16;        // what the text has room for
   bool single = false;       // plant the asked fact alone, without others of its kind
-  bool few = false;          // few others of its kind: several kinds share the text, as in docs/selection.md
+  bool few = false;          // few others of its kind: several kinds share the text, as in docs/notes/selection.md
   bool new_wording = false;  // para: the wording that was held out of training
 };
 

@@ -29,6 +29,7 @@ PrefillOptions small(PrefillOptions options) {
   options.threshold = 64;
   if (options.base_budget > 0 || options.rule != PrefillRule::kEntropy) options.base_budget = 64;
   options.local_budget = 16;
+  options.density_base = 32;
   return options;
 }
 
@@ -118,6 +119,7 @@ TEST(Methods, GiveFewGlobalLayersTheBudgetOfAll) {
   preset.density = 0.1;
   EXPECT_DOUBLE_EQ(for_model(preset, 16, 16).density, 0.1);
   EXPECT_DOUBLE_EQ(for_model(preset, 18, 3).density, 0.6);
+  EXPECT_EQ(for_model(preset, 18, 3).density_base, 6 * preset.density_base);
   EXPECT_DOUBLE_EQ(for_model(preset, 48, 4).density, 1);
   EXPECT_DOUBLE_EQ(for_model(preset, 4, 0).density, 0.4);  // none is sparse, whatever it says
   EXPECT_EQ(for_model(preset, 18, 3).base_budget, 0) << "a density, no budget";

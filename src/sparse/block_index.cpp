@@ -8,7 +8,7 @@ namespace ei::sparse {
 
 namespace {
 constexpr int64_t kPanelKeys = 8;
-constexpr int64_t kSuperKeys = 64;  // wider bounds find other rows, narrower ones cost more (docs/selection.md)
+constexpr int64_t kSuperKeys = 64;  // wider bounds find other rows, narrower ones cost more (docs/notes/selection.md)
 
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 

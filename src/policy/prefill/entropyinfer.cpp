@@ -6,8 +6,9 @@
 // far at all. A head whose single rows spread thin tolerates a partial choice, for its output is a mean of many values;
 // one whose rows look up single places does not.
 //
-//   w[l, h] = exp(H_segment)^a * exp(H_segment - H_row)^b * far^c       from means over the samples so far
-//   share[l, h] = min(1, kappa * w[l, h]),   kappa such that the mean of all shares is the density
+//   w[l, h] = exp(H_segment)^a * exp(H_segment - H_row)^b * far^c     from running means of the samples so far
+//   share[l, h] = min(1, kappa * w[l, h]),   kappa such that the mean of all shares is
+//                 density + density_base / tokens before the segment
 //   count = max(share * blocks before the segment, local budget)
 //
 // kappa is made of what all layers knew at the end of the pool of segments before, so that it does not depend on how a
@@ -18,6 +19,7 @@
 #include <iterator>
 #include <vector>
 
+#include "base/random.h"
 #include "policy/prefill/head_types.h"
 
 namespace ei::policy {
@@ -36,56 +38,72 @@ class EntropyMethod : public PrefillMethod {
 
   void decide(const SegmentPlace& place, const PrefillHistory& history, std::span<SegmentRecord> run) const override {
     for (SegmentRecord& record : run) {
-      const double kappa = kappa_at(history, record.segment);
-      for (HeadRecord& head : record.heads) {
-        const SampleMeans& means = head.means;
-        head.rigid = means.segment_entropy - means.first_segment_entropy < std::log(kOpened);
-        head.blocks = count(kappa, place.layer, means, record.segment);
+      const Pool pool = pool_at(history, record.segment);
+      for (size_t h = 0; h < record.heads.size(); ++h) {
+        HeadRecord& head = record.heads[h];
+        head.rigid = head.means.segment_entropy - head.means.first_segment_entropy < std::log(kOpened);
+        head.blocks = count(pool, place.layer, h, head.means, record.segment);
         head.budget = static_cast<float>(head.blocks) * static_cast<float>(options().block);
       }
     }
   }
 
  protected:
-  Sampling sampling() const override { return options().sample_mean ? Sampling::kMean : Sampling::kHeads; }
+  Sampling sampling() const override { return Sampling::kHeads; }
 
   int64_t most_read(const SegmentPlace& place, const PrefillHistory& history, size_t kv_head, HeadType) const override {
     // Means move from segment to segment.
     constexpr int64_t kRatedPerRead = 2;
     const SampleMeans means = history.previous != nullptr ? history.previous->heads[kv_head].means : SampleMeans{};
-    return kRatedPerRead * count(kappa_at(history, place.segment), place.layer, means, place.segment) * options().block;
+    const Pool pool = pool_at(history, place.segment);
+    return kRatedPerRead * count(pool, place.layer, kv_head, means, place.segment) * options().block;
   }
 
  private:
-  double weight(int32_t layer, const SampleMeans& means) const {
-    const double early = 1 + options().early_weight / std::pow(1.0 + layer, 2);
-    return early * std::exp(static_cast<double>(means.log_weight));
-  }
+  struct Place {
+    int32_t layer;
+    size_t kv_head;
+    bool operator==(const Place&) const = default;
+  };
+  // What all layers knew at the end of the pool of segments before.
+  struct Pool {
+    std::vector<Place> places;
+    std::vector<double> weights;  // of these
+    double kappa = 0;             // 0: nothing is known yet
+  };
+
+  static double weight(const SampleMeans& means) { return std::exp(static_cast<double>(means.log_weight)); }
 
   // The share of the text that the kv_heads read on the average.
   double density(int32_t segment) const {
-    if (options().base_budget == 0) return options().density;
     const double before = static_cast<double>(segment) * options().segment;
-    return before > 0 ? std::min(1.0, options().base_budget / before) : 1;
+    if (before == 0) return 1;
+    if (options().base_budget > 0) return std::min(1.0, options().base_budget / before);
+    return std::min(1.0, options().density + options().density_base / before);
   }
 
-  // 0: nothing is known yet.
-  double kappa_at(const PrefillHistory& history, int32_t segment) const {
+  Pool pool_at(const PrefillHistory& history, int32_t segment) const {
     const int32_t known = segment / kPoolSegments * kPoolSegments;
-    std::vector<double> weights;
+    Pool pool;
     for (size_t l = 0; l < history.layers.size(); ++l) {
       const LayerRecords& layer = history.layers[l];
       const auto behind = std::partition_point(layer.begin(), layer.end(),
                                                [&](const SegmentRecord& record) { return record.segment < known; });
       if (behind == layer.begin()) continue;
-      for (const HeadRecord& head : std::prev(behind)->heads)
-        if (head.means.samples > 0) weights.push_back(weight(static_cast<int32_t>(l), head.means));
+      const std::vector<HeadRecord>& heads = std::prev(behind)->heads;
+      for (size_t h = 0; h < heads.size(); ++h) {
+        if (heads[h].means.samples == 0) continue;
+        pool.places.push_back({static_cast<int32_t>(l), h});
+        pool.weights.push_back(weight(heads[h].means));
+      }
     }
-    return weights.empty() ? 0 : fill(weights, density(segment));
+    if (!pool.weights.empty()) pool.kappa = fill(pool.weights, density(segment));
+    if (options().shuffle > 0) shuffle(pool.weights);
+    return pool;
   }
 
   // kappa with mean over min(1, kappa * weight) = density.
-  static double fill(std::vector<double>& weights, double density) {
+  static double fill(std::vector<double> weights, double density) {
     std::sort(weights.begin(), weights.end(), std::greater<>());
     double rest = 0;
     for (const double one : weights) rest += one;
@@ -100,11 +118,24 @@ class EntropyMethod : public PrefillMethod {
     return weights.back() > 0 ? 1 / weights.back() : 0;
   }
 
-  int32_t count(double kappa, int32_t layer, const SampleMeans& means, int32_t segment) const {
+  // For research: the same weights for other heads.
+  void shuffle(std::vector<double>& weights) const {
+    Random random(static_cast<uint64_t>(options().shuffle));
+    for (size_t i = weights.size(); i > 1; --i)
+      std::swap(weights[i - 1], weights[static_cast<size_t>(random.below(static_cast<int64_t>(i)))]);
+  }
+
+  int32_t count(const Pool& pool, int32_t layer, size_t kv_head, const SampleMeans& means, int32_t segment) const {
     const int32_t all = visible(segment);
     if (density(segment) >= 1) return all;
-    const bool known = kappa > 0 && means.samples > 0;
-    const double share = known ? std::min(1.0, kappa * weight(layer, means)) : density(segment);
+    double share = density(segment);
+    if (pool.kappa > 0 && means.samples > 0) {
+      double own = weight(means);
+      const auto place = std::find(pool.places.begin(), pool.places.end(), Place{layer, kv_head});
+      if (options().shuffle > 0 && place != pool.places.end())
+        own = pool.weights[static_cast<size_t>(place - pool.places.begin())];
+      share = std::min(1.0, pool.kappa * own);
+    }
     const auto blocks = static_cast<int32_t>(std::ceil(share * all));
     return std::min(all, std::max(blocks, std::max(1, options().local_budget / options().block)));
   }

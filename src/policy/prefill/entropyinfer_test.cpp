@@ -24,6 +24,7 @@ PrefillOptions small_options() {
   options.base_budget = 0;
   options.local_budget = 8;
   options.density = 0.2;
+  options.density_base = 0;
   return options;
 }
 
@@ -177,6 +178,50 @@ TEST(EntropyInfer, ATokenBudgetIsADensityThatFalls) {
   EXPECT_EQ(run.records(0)[20].heads[0].blocks, 16);
   EXPECT_EQ(run.records(0)[60].heads[1].blocks, 16);
   EXPECT_EQ(run.records(0)[3].heads[1].blocks, 12) << "all there is";
+}
+
+TEST(EntropyInfer, TokensBesideTheDensityCountMostInShortTexts) {
+  PrefillOptions options = small_options();
+  options.density = 0.1;
+  options.density_base = 64;
+  const AttentionSample same{.sink = 0, .far = 0.5f, .distant = 0.5f, .segment_entropy = 4, .row_entropy = 3};
+  const PrefillTrace trace = two_heads(options, same, same);
+  PrefillRun run(options, trace);
+  run.read_whole();
+  EXPECT_EQ(run.records(0)[20].heads[0].blocks, 8 + 8);
+  EXPECT_EQ(run.records(0)[60].heads[0].blocks, 24 + 8);
+}
+
+TEST(EntropyInfer, ShuffledWeightsReadAsMuchInOtherHeads) {
+  PrefillOptions options = small_options();
+  options.local_budget = 0;
+  PrefillTrace trace;
+  trace.layers = 5;
+  trace.kv_heads = 4;
+  trace.tokens = 40 * options.segment;
+  for (int32_t row = 0; row < trace.layers * trace.segments(options); ++row)
+    for (int32_t h = 0; h < trace.kv_heads; ++h)
+      trace.measures.push_back({.midrange_entropy = 0,
+                                .sample = {.sink = 0,
+                                           .far = 0.5f,
+                                           .distant = 0.5f,
+                                           .segment_entropy = static_cast<float>(1 + h),
+                                           .row_entropy = 1}});
+  const auto counts = [&](int32_t seed) {
+    options.shuffle = seed;
+    PrefillRun run(options, trace);
+    run.read_whole();
+    std::vector<int32_t> all;
+    for (int32_t layer = 0; layer + 1 < trace.layers; ++layer)
+      for (const HeadRecord& head : run.records(layer)[30].heads) all.push_back(head.blocks);
+    return all;
+  };
+  std::vector<int32_t> own = counts(0);
+  std::vector<int32_t> others = counts(7);
+  EXPECT_NE(own, others);
+  std::sort(own.begin(), own.end());
+  std::sort(others.begin(), others.end());
+  EXPECT_EQ(own, others);
 }
 
 TEST(EntropyInfer, CallsAHeadDynamicThatOpensUp) {

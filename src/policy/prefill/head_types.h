@@ -1,4 +1,5 @@
-// Types of heads by samples of their attention, and what follows for the ranking of their blocks (docs/selection.md).
+// Types of heads by samples of their attention, and what follows for the ranking of their blocks
+// (docs/notes/selection.md).
 #pragma once
 
 #include <cstdint>

@@ -87,6 +87,7 @@ PrefillOptions for_model(PrefillOptions options, int32_t layers, int32_t global_
   constexpr int32_t kEveryLayerGlobal = 1024;
   const double share = static_cast<double>(layers) / std::max(global_layers, 1);
   options.density = std::min(1.0, options.density * share);
+  options.density_base = static_cast<int32_t>(options.density_base * share);
   if (options.base_budget == 0 && options.rule != PrefillRule::kEntropy) {
     const auto tokens = static_cast<int32_t>(kEveryLayerGlobal * share);
     options.base_budget = std::max({tokens / options.block * options.block, options.block, options.min_budget});
@@ -113,6 +114,7 @@ Status validate(const PrefillOptions& options) {
   EI_RETURN_IF_ERROR(at_least_zero("candidate share", options.candidate_share));
   if (!(options.density > 0 && options.density <= 1))
     return make_error(ErrorKind::kUsage, "density must lie above 0 and be at most 1: %g", options.density);
+  EI_RETURN_IF_ERROR(at_least_zero("density base", options.density_base));
   EI_RETURN_IF_ERROR(at_least_zero("spread power", options.spread_power));
   EI_RETURN_IF_ERROR(at_least_zero("distinct power", options.distinct_power));
   EI_RETURN_IF_ERROR(at_least_zero("far power", options.far_power));

@@ -68,20 +68,20 @@ struct PrefillOptions {
   int32_t threshold = 4096;  // T: segments that begin before this position are dense
   bool last_dense = true;    // the last segment of a prompt reads everything
 
-  // How much is read. Entropy: of what lies before a segment a kv_head reads this share, on the average over heads and
-  // layers; or, where base_budget is set, that many tokens.
-  double density = 0.085;
+  // How much is read. Entropy: of what lies before a segment a kv_head reads this share and that many tokens more, on
+  // the average over heads and layers; or base_budget tokens where that is set.
+  double density = 0.06;
+  int32_t density_base = 512;
   int32_t base_budget = 2048;  // B0, tokens; 0: for_model() chooses
   int32_t local_budget = 128;  // tokens that a kv_head reads however little it looks back: sink and latest
   // Entropy: the weight of a kv_head is exp(H_segment)^a * exp(H_segment - H_row)^b * far^c.
   double spread_power = 0.75;   // a
   double distinct_power = 1.5;  // b
   double far_power = 0.75;      // c
-  double early_weight = 0;      // e: weights of layer l are multiplied by 1 + e / (1 + l)^2
-  bool sample_mean = false;     // sample the mean query of a group instead of its heads in turn
   int32_t sample_every = 2;     // segments between two samples of the attention, behind the dense beginning
   double sample_memory = 0.9;   // share of the means that a new sample leaves
   double open_memory = 0.5;     // the same where a head opens up
+  int32_t shuffle = 0;          // for research: other than 0, each kv_head gets the weight of another
   // Growth, level and habit.
   int32_t min_budget = 0;   // lower clamp of a dynamic budget, tokens; 0: base_budget
   double max_factor = 3.0;  // upper clamp, in base budgets
