@@ -77,7 +77,7 @@ struct PrefillOptions {
   // Entropy: the weight of a kv_head is exp(H_segment)^a * exp(H_segment - H_row)^b * far^c.
   double spread_power = 0.75;   // a
   double distinct_power = 1.5;  // b
-  double far_power = 0.75;      // c
+  double far_power = 1;         // c
   int32_t sample_every = 2;     // segments between two samples of the attention, behind the dense beginning
   double sample_memory = 0.9;   // share of the means that a new sample leaves
   double open_memory = 0.5;     // the same where a head opens up
