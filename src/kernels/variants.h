@@ -12,6 +12,7 @@ namespace ei::kernels {
 const RowwiseVariant& plain_rowwise();
 #if defined(__aarch64__)
 const AttentionVariant& neonbf16_attention();
+const AttentionVariant& neonfp16_attention();
 const AttentionVariant& neon_attention();
 const GemmKernel& neonbf16_gemm();
 #elif defined(__x86_64__)

@@ -81,7 +81,7 @@ TEST(Info, TheCacheIsBf16WhereTheKernelsMultiplyItElseF16) {
   };
   const std::string names = run(Invocation{.arguments = {"info"}, .variables = {{"EI_CPU_ISA", "?"}}}).err;
   int checked = 0;
-  for (const char* isa : {"", "amx", "avx512bf16", "avx512", "avx2", "neonbf16", "neon", "scalar"}) {
+  for (const char* isa : {"", "amx", "avx512bf16", "avx512", "avx2", "neonbf16", "neonfp16", "neon", "scalar"}) {
     if (names.find(isa) == std::string::npos) continue;
     SCOPED_TRACE(isa);
     const json object = info(isa);
