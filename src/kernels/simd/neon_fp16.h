@@ -1,5 +1,5 @@
-// Products in half precision on ARM, for attention and dense products: short runs are added up in half precision, eight
-// lanes an instruction, and joined in fp32. Unnamed namespace: see attention/cpu/flash.h.
+// Products in half precision on ARM: a short run of them is added up in half precision, eight lanes an instruction, and
+// then joined to sums in fp32. Unnamed namespace: see attention/cpu/flash.h.
 #pragma once
 
 #include <arm_neon.h>
@@ -13,53 +13,53 @@ inline constexpr int kHalfRun = 32;      // products that are added up in half p
 inline constexpr int kHalfRows = 8;      // of a block: lanes of an operand
 inline constexpr int kHalfColumns = 16;  // of a block: two vectors
 
-struct HalfBlock {
-  float16x8_t at[kHalfRows][2];  // [row, half of the columns]
-};
-
-// a[depth, 8 rows]^T b[depth, 16 columns], depth > 0, in half precision throughout. Written out because GCC 12 copies
-// every lane of `a` into a register of its own first, which takes half as long again.
-inline __attribute__((always_inline)) HalfBlock multiply_halves(const float16_t* a, const float16_t* b, int64_t depth) {
-  HalfBlock sums;
-  float16x8_t rows;
-  float16x8_t low;
-  float16x8_t high;
+// out[8, 16] += a[depth, 8]^T b[depth, 16]; depth is a multiple of four and not zero. Written out because GCC 12 copies
+// every lane of `a` into a register of its own first, and takes half as long again.
+inline void add_half_products(const float16_t* a, const float16_t* b, int64_t depth, float* out) {
   // clang-format off
 #define EI_LINE(text) text "\n\t"
-#define EI_ROW(op, i)                                                       \
-  EI_LINE(op " %[l" #i "].8h, %[low].8h, %[rows].h[" #i "]") EI_LINE(op " %[h" #i "].8h, %[high].8h, %[rows].h[" #i "]")
-#define EI_STEP(op)                                                         \
-  EI_LINE("ldr %q[rows], [%[a]], #16") EI_LINE("ldp %q[low], %q[high], [%[b]], #32") \
-  EI_ROW(op, 0) EI_ROW(op, 1) EI_ROW(op, 2) EI_ROW(op, 3) EI_ROW(op, 4) EI_ROW(op, 5) EI_ROW(op, 6) EI_ROW(op, 7)
+#define EI_ROW(op, low, high, lane)                                                                        \
+  EI_LINE(op " " low ".8h, v1.8h, v0.h[" lane "]") EI_LINE(op " " high ".8h, v2.8h, v0.h[" lane "]")
+#define EI_STEP(op)                                                                                        \
+  EI_LINE("ldr q0, [%[a]], #16") EI_LINE("ldp q1, q2, [%[b]], #32")                                        \
+  EI_ROW(op, "v16", "v17", "0") EI_ROW(op, "v18", "v19", "1") EI_ROW(op, "v20", "v21", "2")                \
+  EI_ROW(op, "v22", "v23", "3") EI_ROW(op, "v24", "v25", "4") EI_ROW(op, "v26", "v27", "5")                \
+  EI_ROW(op, "v28", "v29", "6") EI_ROW(op, "v30", "v31", "7")
+#define EI_JOIN(sums, at, s0, s1, wide)                                                                    \
+  EI_LINE("ldp q" s0 ", q" s1 ", [%[out], #" at "]") EI_LINE("fcvtl " wide ".4s, " sums ".4h")             \
+  EI_LINE("fcvtl2 " sums ".4s, " sums ".8h")                                                               \
+  EI_LINE("fadd v" s0 ".4s, v" s0 ".4s, " wide ".4s") EI_LINE("fadd v" s1 ".4s, v" s1 ".4s, " sums ".4s")  \
+  EI_LINE("stp q" s0 ", q" s1 ", [%[out], #" at "]")
   asm volatile(
-      EI_STEP("fmul")
-      EI_LINE("subs %[depth], %[depth], #1")
+      EI_STEP("fmul") EI_STEP("fmla") EI_STEP("fmla") EI_STEP("fmla")
+      EI_LINE("subs %[depth], %[depth], #4")
       EI_LINE("b.eq 2f")
       "1:\n\t"
-      EI_STEP("fmla")
-      EI_LINE("subs %[depth], %[depth], #1")
+      EI_STEP("fmla") EI_STEP("fmla") EI_STEP("fmla") EI_STEP("fmla")
+      EI_LINE("subs %[depth], %[depth], #4")
       EI_LINE("b.ne 1b")
       "2:\n\t"
-      : [l0] "=&w"(sums.at[0][0]), [h0] "=&w"(sums.at[0][1]), [l1] "=&w"(sums.at[1][0]), [h1] "=&w"(sums.at[1][1]),
-        [l2] "=&w"(sums.at[2][0]), [h2] "=&w"(sums.at[2][1]), [l3] "=&w"(sums.at[3][0]), [h3] "=&w"(sums.at[3][1]),
-        [l4] "=&w"(sums.at[4][0]), [h4] "=&w"(sums.at[4][1]), [l5] "=&w"(sums.at[5][0]), [h5] "=&w"(sums.at[5][1]),
-        [l6] "=&w"(sums.at[6][0]), [h6] "=&w"(sums.at[6][1]), [l7] "=&w"(sums.at[7][0]), [h7] "=&w"(sums.at[7][1]),
-        [rows] "=&x"(rows), [low] "=&w"(low), [high] "=&w"(high), [a] "+r"(a), [b] "+r"(b), [depth] "+r"(depth)
-      :
-      : "memory", "cc");
+      EI_JOIN("v16", "0", "0", "1", "v2")    EI_JOIN("v17", "32", "3", "4", "v5")   EI_JOIN("v18", "64", "6", "7", "v0")
+      EI_JOIN("v19", "96", "1", "2", "v3")   EI_JOIN("v20", "128", "4", "5", "v6")  EI_JOIN("v21", "160", "7", "0", "v1")
+      EI_JOIN("v22", "192", "2", "3", "v4")  EI_JOIN("v23", "224", "5", "6", "v7")  EI_JOIN("v24", "256", "0", "1", "v2")
+      EI_JOIN("v25", "288", "3", "4", "v5")  EI_JOIN("v26", "320", "6", "7", "v0")  EI_JOIN("v27", "352", "1", "2", "v3")
+      EI_JOIN("v28", "384", "4", "5", "v6")  EI_JOIN("v29", "416", "7", "0", "v1")  EI_JOIN("v30", "448", "2", "3", "v4")
+      EI_JOIN("v31", "480", "5", "6", "v7")
+      : [a] "+r"(a), [b] "+r"(b), [depth] "+r"(depth)
+      : [out] "r"(out)
+      : "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v16", "v17", "v18", "v19", "v20", "v21", "v22",
+        "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31");
+#undef EI_JOIN
 #undef EI_STEP
 #undef EI_ROW
 #undef EI_LINE
   // clang-format on
-  return sums;
 }
 
-// out[8] = in[8] + factor[8] * sums.
-inline void add_widened(float16x8_t sums, const float* factor, const float* in, float* out) {
-  const float32x4_t low = vcvt_f32_f16(vget_low_f16(sums));
-  const float32x4_t high = vcvt_high_f32_f16(sums);
-  vst1q_f32(out, vfmaq_f32(vld1q_f32(in), low, vld1q_f32(factor)));
-  vst1q_f32(out + 4, vfmaq_f32(vld1q_f32(in + 4), high, vld1q_f32(factor + 4)));
+// out[8] += sums
+inline void add_widened(float16x8_t sums, float* out) {
+  vst1q_f32(out, vaddq_f32(vld1q_f32(out), vcvt_f32_f16(vget_low_f16(sums))));
+  vst1q_f32(out + 4, vaddq_f32(vld1q_f32(out + 4), vcvt_high_f32_f16(sums)));
 }
 
 }  // namespace

@@ -110,7 +110,7 @@ struct NeonFp16Prefill {
       for (int key = first; key < last; key += kHalfRun) {
         const auto* v = reinterpret_cast<const float16_t*>(values + d * kKeys + key * 8);
         const int run = std::min(kHalfRun, last - key);
-        safe ? add_run(v, p + key * kRows, run, out) : add_run_carefully(v, p + key * kRows, run, out);
+        safe ? add_half_products(v, p + key * kRows, run, out) : add_carefully(v, p + key * kRows, run, out);
       }
     }
   }
@@ -153,31 +153,17 @@ struct NeonFp16Prefill {
     }
   }
 
-  // out[8 dims, 16 rows] += v[keys, 8 dims]^T p[keys, 16 rows]
-  static void add_run(const float16_t* v, const float16_t* p, int count, float* out) {
-    static constexpr float kOnes[8] = {1, 1, 1, 1, 1, 1, 1, 1};
-    const HalfBlock sums = multiply_halves(v, p, count);
-    for (int i = 0; i < 8; ++i) {
-      add_widened(sums.at[i][0], kOnes, out + i * kRows, out + i * kRows);
-      add_widened(sums.at[i][1], kOnes, out + i * kRows + 8, out + i * kRows + 8);
-    }
-  }
-
-  // The same, where sums may overflow: those that do are taken again in fp32.
-  static void add_run_carefully(const float16_t* v, const float16_t* p, int count, float* out) {
-    const HalfBlock sums = multiply_halves(v, p, count);
-    for (int i = 0; i < 8; ++i) {
-      for (int row = 0; row < kRows; ++row) {
-        float16_t lanes[8];
-        vst1q_f16(lanes, sums.at[i][row / 8]);
-        float sum = static_cast<float>(lanes[row % 8]);
-        if (!std::isfinite(sum)) {
-          sum = 0;
-          for (int key = 0; key < count; ++key)
-            sum += static_cast<float>(v[key * 8 + i]) * static_cast<float>(p[key * kRows + row]);
-        }
-        out[i * kRows + row] += sum;
+  // out[8 dims, 16 rows] += v[keys, 8 dims]^T p[keys, 16 rows], where sums may overflow: those are taken in fp32.
+  static void add_carefully(const float16_t* v, const float16_t* p, int count, float* out) {
+    float sums[8 * kRows] = {};
+    add_half_products(v, p, count, sums);
+    for (int i = 0; i < 8 * kRows; ++i) {
+      if (!std::isfinite(sums[i])) {
+        sums[i] = 0;
+        for (int key = 0; key < count; ++key)
+          sums[i] += static_cast<float>(v[key * 8 + i / kRows]) * static_cast<float>(p[key * kRows + i % kRows]);
       }
+      out[i] += sums[i];
     }
   }
 };

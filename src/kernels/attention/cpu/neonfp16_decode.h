@@ -62,7 +62,6 @@ struct NeonFp16Decode {
   static constexpr float kLargestScore = 32768;
   // Weights are at most 18.12 * 2^kLazyMax and seldom above 18.12; in half precision they are divided by this.
   static constexpr float kWeightUnit = 16;
-  static constexpr float kOnes[8] = {1, 1, 1, 1, 1, 1, 1, 1};
 
   static float16_t* halves_of(float* row) { return reinterpret_cast<float16_t*>(row); }
   static const float16_t* halves_of(const float* row) { return reinterpret_cast<const float16_t*>(row); }
@@ -203,7 +202,7 @@ struct NeonFp16Decode {
         weigh_run<kRows>(weights, from + d, 2 * dim, whole / 8, run, next + d * keys);
         for (int row = 0; row < kRows; ++row) {
           for (int j = 0; j < kWeighColumns; j += 8)
-            add_widened(vld1q_f16(run[row] + j), kOnes, sums + row * dim + d + j, sums + row * dim + d + j);
+            add_widened(vld1q_f16(run[row] + j), sums + row * dim + d + j);
         }
       }
       weigh_rest<kRows>(weights, from, 0, whole, d, dim, sums);
@@ -222,7 +221,7 @@ struct NeonFp16Decode {
         const float16x8_t value = vld1q_f16(values + int64_t{key} * dim + d);
         for (int row = 0; row < kRows; ++row) run[row] = vfmaq_f16(run[row], value, vld1q_dup_f16(&weights[row][key]));
       }
-      for (int row = 0; row < kRows; ++row) add_widened(run[row], kOnes, sums + row * dim + d, sums + row * dim + d);
+      for (int row = 0; row < kRows; ++row) add_widened(run[row], sums + row * dim + d);
     }
   }
 
