@@ -31,7 +31,7 @@ class CpuBackend : public Backend {
     std::string dense = "ggml";
     if (std::any_of(matrices.begin(), matrices.end(), [&](const HostTensor& one) { return takes_bf16({&one, 1}); })) {
       const std::lock_guard<std::mutex> lock(mutex_);
-      dense = dense_->describe() + " in bf16 for prompts";
+      dense = dense_->describe() + " in " + std::string(dense_->numbers()) + " for prompts";
       if (packed_bytes_ + unpacked_bytes_ > 0) {
         dense += str_format(" (%lld MiB packed, %lld MiB of weights unpacked per chunk)",
                             static_cast<long long>(packed_bytes_ >> 20), static_cast<long long>(unpacked_bytes_ >> 20));

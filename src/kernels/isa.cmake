@@ -36,6 +36,7 @@ elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   ei_isa(block_scores/cpu/row_peaks_dotprod.cpp "-march=armv8.2-a+dotprod")
   ei_isa(block_scores/cpu/row_peaks_i8mm.cpp "-march=armv8.2-a+i8mm")
   ei_isa(products/cpu/gemm_neonbf16.cpp "-march=armv8.2-a+bf16")
+  ei_isa(products/cpu/gemm_neonfp16.cpp "-march=armv8.2-a+fp16")
   ei_isa(meter/cpu/roofline_neonbf16.cpp "-march=armv8.2-a+bf16")
 endif()
 

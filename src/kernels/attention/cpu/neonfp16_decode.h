@@ -201,8 +201,7 @@ struct NeonFp16Decode {
         float16_t run[kRows][kWeighColumns];
         weigh_run<kRows>(weights, from + d, 2 * dim, whole / 8, run, next + d * keys);
         for (int row = 0; row < kRows; ++row) {
-          for (int j = 0; j < kWeighColumns; j += 8)
-            add_widened(vld1q_f16(run[row] + j), sums + row * dim + d + j);
+          for (int j = 0; j < kWeighColumns; j += 8) add_widened(vld1q_f16(run[row] + j), sums + row * dim + d + j);
         }
       }
       weigh_rest<kRows>(weights, from, 0, whole, d, dim, sums);
