@@ -93,7 +93,8 @@ bool bench(const Case& item, const Settings& settings, int threads, const Roofli
               shape.tokens > 4 ? "prefill" : "decode", std::string(item.variant->name).c_str(), threads, shape.head_dim,
               shape.kv_heads, shape.group, static_cast<long long>(shape.tokens), static_cast<long long>(shape.context));
   if (shape.tokens > 4) {
-    const double ceiling = bf16 ? peak.bf16_flops : peak.fp32_flops;
+    const double fp16 = item.variant->name == "neonfp16" ? 2 : 1;  // twice the lanes
+    const double ceiling = bf16 ? peak.bf16_flops : fp16 * peak.fp32_flops;
     std::printf(" gflops=%-6.1f peak_share=%.2f", flops * 1e-9, flops / ceiling);
   } else {
     std::printf(" gbytes_s=%-5.1f read_share=%.2f", bytes * 1e-9, bytes / peak.read_bytes_per_s);

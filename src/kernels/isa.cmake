@@ -38,6 +38,7 @@ elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   ei_isa(products/cpu/gemm_neonbf16.cpp "-march=armv8.2-a+bf16")
   ei_isa(products/cpu/gemm_neonfp16.cpp "-march=armv8.2-a+fp16")
   ei_isa(meter/cpu/roofline_neonbf16.cpp "-march=armv8.2-a+bf16")
+  ei_isa(meter/cpu/roofline_neonfp16.cpp "-march=armv8.2-a+fp16")
 endif()
 
 # The other architecture's kernels: compiled with a cross compiler, run under qemu as far as it goes. Minutes; opt-in.
