@@ -29,7 +29,8 @@ struct Settings {
   double min_seconds = 1.0;
 };
 
-// The shape of a small grouped-query model: 3 query heads to one of 2 kv_heads, bf16 cache.
+// The shape of a small grouped-query model: 3 query heads to one of 2 kv_heads, cache of bf16, or f16 for kernels that
+// multiply that.
 constexpr int32_t kKvHeads = 2;
 constexpr int32_t kGroup = 3;
 // A long prompt is timed by its last chunk: the work per row is that of a row near the end of the prompt.
@@ -71,10 +72,10 @@ struct Case {
 
 bool wrong(const AttentionVariant& variant, double error) {
   const bool bf16 = variant.name.find("bf16") != std::string_view::npos || variant.name == "amx";
-  return !(error <= (bf16 ? 3e-2 : 1e-5));
+  return !(error <= (bf16 ? 3e-2 : variant.name == "neonfp16" ? 5e-3 : 1e-5));
 }
 
-bool bench(const Case& item, const Settings& settings, int threads, const Peak& peak) {
+bool bench(const Case& item, const Settings& settings, int threads, const Roofline& peak) {
   const AttentionShape& shape = item.shape;
   RandomAttention input(shape, 1);
   ThreadPool pool(threads);
@@ -92,7 +93,8 @@ bool bench(const Case& item, const Settings& settings, int threads, const Peak& 
               shape.tokens > 4 ? "prefill" : "decode", std::string(item.variant->name).c_str(), threads, shape.head_dim,
               shape.kv_heads, shape.group, static_cast<long long>(shape.tokens), static_cast<long long>(shape.context));
   if (shape.tokens > 4) {
-    const double ceiling = bf16 ? peak.bf16_flops : peak.fp32_flops;
+    const double fp16 = item.variant->name == "neonfp16" ? 2 : 1;  // twice the lanes
+    const double ceiling = bf16 ? peak.bf16_flops : fp16 * peak.fp32_flops;
     std::printf(" gflops=%-6.1f peak_share=%.2f", flops * 1e-9, flops / ceiling);
   } else {
     std::printf(" gbytes_s=%-5.1f read_share=%.2f", bytes * 1e-9, bytes / peak.read_bytes_per_s);
@@ -113,7 +115,8 @@ int run(const Settings& settings) {
       if (!wanted || !variant->usable()) continue;
       for (const int32_t dim : settings.dims) {
         AttentionShape shape{.head_dim = dim, .kv_heads = kKvHeads, .group = kGroup};
-        shape.key_type = shape.value_type = DType::kBF16;
+        const bool bf16 = variant->accepts(DType::kBF16, DType::kBF16);
+        shape.key_type = shape.value_type = bf16 ? DType::kBF16 : DType::kF16;
         for (const int64_t context : settings.prefill) {
           shape.context = context;
           shape.tokens = std::min(context, kChunk);

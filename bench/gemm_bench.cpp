@@ -92,11 +92,11 @@ void multiply_once(Contender& contender, Matrix x, Matrix y, ThreadPool& pool) {
 }
 
 // Largest difference to the reference over the first and the last row.
-double sample_error(Matrix x, const std::vector<float>& w, Matrix y) {
+double sample_error(Matrix x, const std::vector<float>& w, Matrix y, DType numbers) {
   double error = 0;
   std::vector<float> want(static_cast<size_t>(y.cols));
   for (const int64_t row : {int64_t{0}, x.rows - 1}) {
-    kernels::reference_gemm(x.row_range(row, 1), w.data(), {want.data(), 1, y.cols, y.cols});
+    kernels::reference_gemm(x.row_range(row, 1), w.data(), {want.data(), 1, y.cols, y.cols}, numbers);
     for (int64_t i = 0; i < y.cols; ++i) {
       const float got = y.data[row * y.stride + i];
       const double difference = std::fabs(static_cast<double>(got) - static_cast<double>(want[static_cast<size_t>(i)]));
@@ -126,8 +126,9 @@ Result<bool> bench(const std::vector<Provider>& providers, int64_t m, int64_t k,
   }
   bool all_right = true;
   for (Contender& one : contenders) {
-    const double error = sample_error(input, w, {one.y.data(), m, n, n});
-    const bool right = error <= 4e-5 * std::sqrt(static_cast<double>(k));
+    const bool fp16 = one.provider.dense->numbers() == "fp16";
+    const double error = sample_error(input, w, {one.y.data(), m, n, n}, fp16 ? DType::kF16 : DType::kBF16);
+    const bool right = error <= (fp16 ? 6e-3 : 4e-5) * std::sqrt(static_cast<double>(k));
     all_right = all_right && right;
     const double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) / one.best;
     std::printf(

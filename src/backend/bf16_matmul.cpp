@@ -22,6 +22,7 @@ class Bf16Matmul final : public DenseProvider {
   explicit Bf16Matmul(const kernels::GemmKernel& kernel) : kernel_(kernel) {}
 
   std::string describe() const override { return std::string(kernel_.name) + " kernels"; }
+  std::string_view numbers() const override { return kernel_.numbers; }
   int64_t unpack_tokens() const override { return 128; }
 
   size_t packed_bytes(int64_t rows_n, int64_t cols_k) const override {
@@ -85,8 +86,10 @@ bool bf16_matmul_fast(std::string_view isa) { return kernels::choose_gemm(isa) !
 Result<std::unique_ptr<DenseProvider>> create_bf16_matmul(std::string_view isa) {
   const kernels::GemmKernel* kernel = kernels::choose_gemm(isa);
   if (kernel == nullptr) {
-    return make_error(ErrorKind::kUsage,
-                      "EI_DENSE=bf16: this CPU (or EI_CPU_ISA) multiplies no bf16 (BFMMLA, AMX-BF16, AVX512-BF16)");
+    return make_error(
+        ErrorKind::kUsage,
+        "EI_DENSE=bf16: this CPU (or EI_CPU_ISA) multiplies no bf16 (BFMMLA, AMX-BF16, AVX512-BF16), nor fp16 "
+        "vectors (ARMv8.2)");
   }
   return std::unique_ptr<DenseProvider>(std::make_unique<Bf16Matmul>(*kernel));
 }

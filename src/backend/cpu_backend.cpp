@@ -31,7 +31,7 @@ class CpuBackend : public Backend {
     std::string dense = "ggml";
     if (std::any_of(matrices.begin(), matrices.end(), [&](const HostTensor& one) { return takes_bf16({&one, 1}); })) {
       const std::lock_guard<std::mutex> lock(mutex_);
-      dense = dense_->describe() + " in bf16 for prompts";
+      dense = dense_->describe() + " in " + std::string(dense_->numbers()) + " for prompts";
       if (packed_bytes_ + unpacked_bytes_ > 0) {
         dense += str_format(" (%lld MiB packed, %lld MiB of weights unpacked per chunk)",
                             static_cast<long long>(packed_bytes_ >> 20), static_cast<long long>(unpacked_bytes_ >> 20));
@@ -44,11 +44,14 @@ class CpuBackend : public Backend {
 
   int64_t preferred_chunk() const override { return 1024; }
 
-  // bf16 where a variant multiplies it as it is; f16 keeps more bits everywhere else.
+  // bf16 where the faster variant multiplies it as it is; f16 keeps more bits everywhere else.
   DType default_kv_type() const override {
-    const std::string_view isa = kernels::choose_attention(DType::kBF16, DType::kBF16, options_.isa)->name;
-    const std::string_view other = kernels::choose_attention(DType::kF16, DType::kF16, options_.isa)->name;
-    return isa != other ? DType::kBF16 : DType::kF16;
+    const kernels::AttentionVariant* of_bf16 = kernels::choose_attention(DType::kBF16, DType::kBF16, options_.isa);
+    for (const kernels::AttentionVariant* variant : kernels::attention_variants()) {
+      if (variant == kernels::choose_attention(DType::kF16, DType::kF16, options_.isa)) return DType::kF16;
+      if (variant == of_bf16) return DType::kBF16;
+    }
+    return DType::kF16;
   }
 
   Result<Buffer> allocate(size_t bytes) const override { return allocate_host(bytes); }

@@ -40,6 +40,7 @@ class DenseProvider {
 
   virtual ~DenseProvider() = default;
   virtual std::string describe() const = 0;
+  virtual std::string_view numbers() const { return "bf16"; }  // what inputs are rounded to
   // From how many tokens of a prompt on unpacking W first and multiplying is quicker than ggml's product on the weights
   // as stored.
   virtual int64_t unpack_tokens() const = 0;

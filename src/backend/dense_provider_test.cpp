@@ -59,9 +59,13 @@ Output run(const DenseProvider& provider, const DenseProvider::Packed& packed, c
   return out;
 }
 
-void expect_product(const Problem& problem, const Output& out, float factor, uint32_t seed) {
+void expect_product(const DenseProvider& provider, const Problem& problem, const Output& out, float factor,
+                    uint32_t seed) {
   std::vector<float> want(static_cast<size_t>(problem.m * problem.n));
-  kernels::reference_gemm(problem.input(), problem.w.data(), {want.data(), problem.m, problem.n, problem.n});
+  const bool fp16 = provider.numbers() == "fp16";
+  kernels::reference_gemm(problem.input(), problem.w.data(), {want.data(), problem.m, problem.n, problem.n},
+                          fp16 ? DType::kF16 : DType::kBF16);
+  const double of_unit = (fp16 ? 6e-3 : 4e-5) * std::sqrt(static_cast<double>(problem.k));  // docs/numerics.md
   for (int64_t row = 0; row < problem.m; ++row) {
     for (int64_t column = 0; column < out.stride; ++column) {
       const float got = out.y[static_cast<size_t>(row * out.stride + column)];
@@ -69,7 +73,7 @@ void expect_product(const Problem& problem, const Output& out, float factor, uin
         ASSERT_EQ(got, kUntouched) << "wrote behind row " << row << ", seed " << seed;
         continue;
       }
-      const double tolerance = 4e-5 * std::sqrt(static_cast<double>(problem.k)) * static_cast<double>(factor);
+      const double tolerance = of_unit * static_cast<double>(factor);
       ASSERT_NEAR(got, factor * want[static_cast<size_t>(row * problem.n + column)], tolerance)
           << "row " << row << " column " << column << " of " << problem.m << "x" << problem.n << "x" << problem.k
           << ", seed " << seed;
@@ -99,7 +103,7 @@ TEST_P(Dense, MultipliesOddShapesOnAnyNumberOfWorkers) {
     const Output first = run(*provider_, **packed, problem, 1, 0);
     for (int workers = 1; workers <= 3; ++workers) {
       const Output out = run(*provider_, **packed, problem, workers, workers - 1);
-      expect_product(problem, out, 1, seed);
+      expect_product(*provider_, problem, out, 1, seed);
       if (HasFatalFailure()) return;
       for (int64_t i = 0; i < problem.m * problem.n; ++i) {
         const int64_t row = i / problem.n, column = i % problem.n;
@@ -116,7 +120,7 @@ TEST_P(Dense, RepacksInPlaceFromManyThreads) {
   const Problem problem(40, 600, 48, seed);
   auto packed = provider_->pack(problem.n, problem.k, problem.source());
   ASSERT_TRUE(packed.ok()) << packed.error().message;
-  expect_product(problem, run(*provider_, **packed, problem, 2, 0), 1, seed);
+  expect_product(*provider_, problem, run(*provider_, **packed, problem, 2, 0), 1, seed);
   WorkQueue pieces;
   ThreadPool pool(3);
   pool.run([&](Worker) {
@@ -124,7 +128,7 @@ TEST_P(Dense, RepacksInPlaceFromManyThreads) {
       provider_->repack(**packed, begin, std::min(begin + 32, problem.n), problem.source(2));
     }
   });
-  expect_product(problem, run(*provider_, **packed, problem, 2, 0), 2, seed);
+  expect_product(*provider_, problem, run(*provider_, **packed, problem, 2, 0), 2, seed);
 }
 
 TEST_P(Dense, StartsNoThreadsOfItsOwn) {

@@ -12,8 +12,10 @@ namespace ei::kernels {
 const RowwiseVariant& plain_rowwise();
 #if defined(__aarch64__)
 const AttentionVariant& neonbf16_attention();
+const AttentionVariant& neonfp16_attention();
 const AttentionVariant& neon_attention();
 const GemmKernel& neonbf16_gemm();
+const GemmKernel& neonfp16_gemm();
 #elif defined(__x86_64__)
 const AttentionVariant& amx_attention();
 const AttentionVariant& avx512bf16_attention();

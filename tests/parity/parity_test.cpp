@@ -6,6 +6,7 @@
 
 #include "backend/backend.h"
 #include "backend/dense_provider.h"
+#include "kernels/products/gemm.h"
 #include "model/config.h"
 #include "parity/llama_oracle.h"
 #include "parity/logits_compare.h"
@@ -173,6 +174,20 @@ TEST(Rope, GemmaOf62LayersMatchesLibllama) {
 // provider is held twice: to the contract against exact arithmetic on the same weights (the reference backend), and to
 // libllama by what was measured, most of which is libllama's own rounding. It runs on packed copies and unpacking per
 // chunk.
+struct ProviderKernel {
+  DenseEntry entry;
+  std::string isa;  // EI_CPU_ISA
+};
+std::vector<ProviderKernel> provider_kernels() {
+  std::vector<ProviderKernel> all;
+  for (const DenseEntry& entry : dense_providers()) {
+    if (!entry.create("").ok()) continue;
+    if (entry.name != "bf16") all.push_back({entry, ""});
+    for (const kernels::GemmKernel* kernel : kernels::gemm_kernels())
+      if (entry.name == "bf16" && kernel->usable()) all.push_back({entry, std::string(kernel->name)});
+  }
+  return all;
+}
 constexpr const char* kProviderTypes[] = {"F16", "BF16", "Q8_0", "Q4_K"};
 class DenseMaths : public ::testing::TestWithParam<FamilyCase> {};
 
@@ -189,22 +204,26 @@ TEST_P(DenseMaths, EveryProviderIsExactEnoughAndMatchesLibllama) {
   const double noise = noise_of(GetParam().type);
   const std::vector<float> expected = oracle->evaluate(tokens);
   const std::vector<float> exact = our_logits(*reference, std::span(tokens).first(kExactTokens), 0, DType::kF32);
-  for (const DenseEntry& entry : dense_providers()) {
-    if (!entry.create("").ok()) continue;
+  for (const auto& [entry, isa] : provider_kernels()) {
     if (!entry.fast("") && GetParam().family != "llama") continue;  // minutes in plain f32
     std::vector<float> packed;
     for (const int64_t budget : {int64_t{-1}, int64_t{0}}) {
-      const std::unique_ptr<Engine> engine = load_engine(file.path(), "cpu", dense_options(entry.name, budget));
+      BackendOptions options = dense_options(entry.name, budget);
+      options.isa = isa;
+      const std::unique_ptr<Engine> engine = load_engine(file.path(), "cpu", options);
       ASSERT_NE(engine, nullptr);
       const std::vector<float> logits = our_logits(*engine, tokens, kTokens, DType::kF32);
       const LogitsGap rounding = compare_logits(std::span(logits).first(exact.size()), exact, vocab, noise);
       const LogitsGap gap = compare_logits(logits, expected, vocab, noise);
-      const std::string name = std::string(entry.name) + (budget == 0 ? "_unpacked" : "");
+      const std::string name = std::string(entry.name) + "_" + isa + (budget == 0 ? "_unpacked" : "");
       record(name, gap);
       record(name + "_exact", rounding);
-      SCOPED_TRACE(::testing::Message() << entry.name << " budget " << budget);
+      SCOPED_TRACE(::testing::Message() << entry.name << " " << isa << " budget " << budget);
       EXPECT_LE(rounding.kl_divergence, kWorstDivergence);
-      EXPECT_LE(gap.kl_divergence, bounds_of(GetParam().family, GetParam().type).provider);
+      // libllama rounds what meets BF16 weights to bf16, which is 2.3e-4 from exact; whoever rounds less is that far
+      // off.
+      const bool rounds_less = isa == "neonfp16" && GetParam().type == "BF16" && GetParam().family != "gemma3";
+      EXPECT_LE(gap.kl_divergence, rounds_less ? 4e-4 : bounds_of(GetParam().family, GetParam().type).provider);
       EXPECT_EQ(rounding.top_differs + gap.top_differs, 0);
       if (budget != 0) packed = logits;
       if (entry.name == "bf16") {

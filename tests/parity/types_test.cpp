@@ -56,7 +56,7 @@ void expect_parity(const RandomModelSpec& spec, double same_products) {
     record(own ? "default" : "ggml", gap);
     record(own ? "default_exact" : "ggml_exact", rounding);
     const bool provider =
-        backend_detail(engine->file(), engine->backend(), DType::kF32, DType::kF32).find("in bf16 for prompts") !=
+        backend_detail(engine->file(), engine->backend(), DType::kF32, DType::kF32).find(" for prompts") !=
         std::string::npos;
     EXPECT_LE(gap.kl_divergence, provider ? kEightBits : same_products);
     EXPECT_LE(rounding.kl_divergence, provider ? kWorstDivergence : kEightBits);

@@ -9,6 +9,7 @@ const std::vector<const AttentionVariant*>& attention_variants() {
   static const std::vector<const AttentionVariant*> variants = {
 #if defined(__aarch64__)
     &neonbf16_attention(),
+    &neonfp16_attention(),
     &neon_attention(),
 #elif defined(__x86_64__)
     &amx_attention(),

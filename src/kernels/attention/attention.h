@@ -42,9 +42,10 @@ struct AttentionParams {
 inline constexpr size_t kScratchHeader = 4096;
 
 struct AttentionVariant {
-  std::string_view name;  // "scalar", "avx2", "avx512", "avx512bf16", "amx", "neon", "neonbf16"
+  std::string_view name;  // "scalar", "avx2", "avx512", "avx512bf16", "amx", "neon", "neonfp16", "neonbf16"
   bool (*usable)();       // does this CPU (and this build) have it?
-  // May this variant serve these KV element types? (bf16 matrix variants refuse f32 and f16: they would lose bits.)
+  // May this variant serve these KV element types? (Variants that multiply sixteen bits refuse other types: they
+  // would lose bits.)
   bool (*accepts)(DType key_type, DType value_type);
   size_t (*scratch_bytes)(const AttentionParams& params, int workers);
   void (*run)(const AttentionParams& params, void* scratch, WorkQueue& queue, Worker worker);

@@ -18,7 +18,7 @@ namespace {
 std::vector<PeakLoop> loops() {
   return {
 #if defined(__aarch64__)
-    neonbf16_peak_loop(), neon_peak_loop(),
+    neonbf16_peak_loop(), neonfp16_peak_loop(), neon_peak_loop(),
 #elif defined(__x86_64__)
     amx_peak_loop(), avx512bf16_peak_loop(), avx512_peak_loop(), avx2_peak_loop(),
 #endif

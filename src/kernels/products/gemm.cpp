@@ -21,6 +21,7 @@ std::span<const GemmKernel* const> gemm_kernels() {
   static const std::vector<const GemmKernel*> kernels = {
 #if defined(__aarch64__)
     &neonbf16_gemm(),
+    &neonfp16_gemm(),
 #elif defined(__x86_64__)
     &amx_gemm(),
     &avx512bf16_gemm(),
@@ -30,11 +31,12 @@ std::span<const GemmKernel* const> gemm_kernels() {
 }
 
 const GemmKernel* choose_gemm(std::string_view isa) {
-  // The name of the capped list's first usable variant is enough: the kernels share their instructions' names.
-  const AttentionVariant* variant = choose_attention(DType::kBF16, DType::kBF16, isa);
-  if (variant == nullptr) return nullptr;
-  for (const GemmKernel* kernel : gemm_kernels()) {
-    if (variant->name == kernel->name && kernel->usable()) return kernel;
+  // The kernels share the names of attention's variants, and their order.
+  bool allowed = isa.empty();
+  for (const AttentionVariant* attention : attention_variants()) {
+    allowed = allowed || attention->name == isa;
+    for (const GemmKernel* kernel : gemm_kernels())
+      if (allowed && kernel->name == attention->name && kernel->usable()) return kernel;
   }
   return nullptr;
 }

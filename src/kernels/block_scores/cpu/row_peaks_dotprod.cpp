@@ -70,7 +70,7 @@ bool usable() { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0; }
 }  // namespace
 
 const PeakVariant& dotprod_peaks() {
-  static constexpr PeakVariant kVariant = make_peak_variant<DotPeaks>("dotprod", "neonbf16", usable);
+  static constexpr PeakVariant kVariant = make_peak_variant<DotPeaks>("dotprod", "neonfp16", usable);
   return kVariant;
 }
 

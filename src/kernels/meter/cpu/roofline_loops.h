@@ -6,7 +6,7 @@
 namespace ei::kernels {
 
 struct PeakLoop {
-  bool bf16 = false;  // a bf16 matrix or dot-product instruction; otherwise fp32 multiply-add
+  bool bf16 = false;  // an instruction on bf16 or fp16; otherwise fp32 multiply-add
   bool (*usable)();
   // Runs `rounds` rounds of independent instructions, as many as hide their latency; returns operations per round.
   double (*run)(int64_t rounds);
@@ -15,6 +15,7 @@ struct PeakLoop {
 #if defined(__aarch64__)
 PeakLoop neon_peak_loop();
 PeakLoop neonbf16_peak_loop();
+PeakLoop neonfp16_peak_loop();
 #elif defined(__x86_64__)
 PeakLoop amx_peak_loop();
 PeakLoop avx512bf16_peak_loop();

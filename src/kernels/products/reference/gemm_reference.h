@@ -1,11 +1,12 @@
 // The reference of gemm.h: slow, obvious, sums in double. The oracle of every faster twin.
 #pragma once
 
+#include "tensor/dtype.h"
 #include "tensor/matrix.h"
 
 namespace ei::kernels {
 
-// y = x W^T with both inputs rounded to bf16; w is [y.cols, x.cols], dense.
-void reference_gemm(Matrix x, const float* w, Matrix y);
+// y = x W^T with both inputs rounded to bf16 or f16; w is [y.cols, x.cols], dense.
+void reference_gemm(Matrix x, const float* w, Matrix y, DType numbers = DType::kBF16);
 
 }  // namespace ei::kernels

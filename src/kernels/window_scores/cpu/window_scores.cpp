@@ -1,7 +1,6 @@
 #include "kernels/window_scores/cpu/window_scores.h"
 
-#include <algorithm>
-
+#include "kernels/attention/attention.h"
 #include "kernels/simd/vec_emulated.h"
 #include "kernels/window_scores/cpu/window_scores_loops.h"
 
@@ -30,11 +29,13 @@ const std::vector<const WindowVariant*>& window_variants() {
 }
 
 const WindowVariant& choose_window(std::string_view isa, const KvView& kv) {
-  const std::vector<const WindowVariant*>& all = window_variants();
-  // A name that only attention variants have (AVX-512, AMX) leaves the whole list.
-  const auto named = std::find_if(all.begin(), all.end(), [&](const auto* variant) { return variant->name == isa; });
-  for (auto variant = named == all.end() ? all.begin() : named; variant != all.end(); ++variant)
-    if ((*variant)->usable() && (*variant)->accepts(kv)) return **variant;
+  // Attention has variants of more names, in the same order.
+  bool allowed = isa.empty();
+  for (const AttentionVariant* attention : attention_variants()) {
+    allowed = allowed || attention->name == isa;
+    for (const WindowVariant* variant : window_variants())
+      if (allowed && variant->name == attention->name && variant->usable() && variant->accepts(kv)) return *variant;
+  }
   return kScalar;
 }
 
