@@ -8,16 +8,28 @@
 #   fetch NAME  one package of tools/deps.lock; prints its path
 # Finished steps are skipped and half a download is kept, so an interrupted run goes on where it stopped; a finished one
 # needs no network.
-# Environment: EI_DEPS_DIR (default .deps), EI_MODELS_DIR (default models), LLAMA_CPP_DIR, EI_PORTABLE=ON; for its tests
-# EI_APT_LISTS, where apt-get keeps its package lists.
+# Environment: EI_DEPS_DIR (default .deps), EI_MODELS_DIR (default models), LLAMA_CPP_DIR, EI_PORTABLE=ON, EI_CPU_TARGET
+# (third_party/llama/cpu_target.cmake); for its tests EI_APT_LISTS, where apt-get keeps its package lists.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 deps=$(realpath -m "${EI_DEPS_DIR:-$root/.deps}")
 lock=$root/tools/deps.lock
 portable=${EI_PORTABLE:-OFF}
+target=${EI_CPU_TARGET:-}
 
 say() { printf 'deps: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
+
+check_target() {
+  [ -n "$target" ] || return 0
+  local names=(x86-64-v2 x86-64-v3 x86-64-v4)
+  case $(uname -m) in aarch64|arm64) names=(armv8.2 armv8.4 armv8.6) ;; esac
+  case " ${names[*]} " in
+    *" $target "*) ;;
+    *) die "EI_CPU_TARGET on $(uname -m) is one of ${names[*]}, not '$target'" ;;
+  esac
+  [ "$portable" = OFF ] || die "EI_PORTABLE is for any CPU and EI_CPU_TARGET for one: choose"
+}
 
 required=(build-essential ca-certificates cmake ninja-build git python3 python3-pip libcli11-dev nlohmann-json3-dev
   libgtest-dev)
@@ -132,13 +144,13 @@ tree_state() { (cd "$tree" && find . -path ./.git -prune -o -type f -printf '%p 
 build_llama() {
   local tree build key
   fetch_tree
-  build=$deps/build-llama-$(uname -m)
+  build=$deps/build-llama-$(uname -m)${target:+-$target}
   [ "$portable" = ON ] && build=$build-portable
   # The key names all that decides the result, so a changed tree, compiler, CPU or recipe rebuilds.
-  key=$( { printf '%s\n' "$tree" "$portable"; tree_state; "${CXX:-c++}" --version | head -1; cat "$root"/third_party/llama/*
-           [ "$portable" = ON ] || grep -m1 -iE '^(flags|features)' /proc/cpuinfo; } | sha256sum | cut -d' ' -f1)
+  key=$( { printf '%s\n' "$tree" "$portable" "$target"; tree_state; "${CXX:-c++}" --version | head -1; cat "$root"/third_party/llama/*
+           [ "$portable" = ON ] || [ -n "$target" ] || grep -m1 -iE '^(flags|features)' /proc/cpuinfo; } | sha256sum | cut -d' ' -f1)
   [ "$(cat "$build/.key" 2>/dev/null)" = "$key" ] && return 0
-  say "building ggml and libllama (minutes; log: $build/build.log)"
+  say "building ggml and libllama${target:+ for $target} (minutes; log: $build/build.log)"
   local launcher=()
   command -v ccache >/dev/null && launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
   mkdir -p "$build"
@@ -146,11 +158,12 @@ build_llama() {
   grep -qsxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root/third_party/llama" "$build/CMakeCache.txt" ||
     rm -rf "$build/CMakeCache.txt" "$build/CMakeFiles"
   cmake -S "$root/third_party/llama" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DLLAMA_CPP_DIR="$tree" \
-    -DEI_PORTABLE="$portable" "${launcher[@]}" >"$build/configure.log" 2>&1 || { tail -20 "$build/configure.log" >&2; die "configuring llama.cpp failed"; }
+    -DEI_PORTABLE="$portable" -DEI_CPU_TARGET="$target" "${launcher[@]}" >"$build/configure.log" 2>&1 || { tail -20 "$build/configure.log" >&2; die "configuring llama.cpp failed"; }
   cmake --build "$build" >"$build/build.log" 2>&1 || { tail -40 "$build/build.log" >&2; die "building llama.cpp failed"; }
   printf '%s\n' "$key" >"$build/.key"
 }
 
+check_target
 case ${1:-all} in
   packages) install_packages ;;
   tree) lock_deps; fetch_tree; printf '%s\n' "$tree" ;;
