@@ -17,6 +17,10 @@ bin := $(build)/bin
 launcher := $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 configure_in = cmake --preset $(1) -B $(2) -DEI_DEPS_DIR="$(EI_DEPS_DIR)" -DEI_CPU_TARGET=$(3) $(launcher) >$(2).log || { cat $(2).log >&2; exit 1; }
 configure = $(call configure_in,$(preset),$(build),$(EI_CPU_TARGET))
+# Some tests run for the lowest CPU of the architecture too (cmake/lowest_target.cmake); a build for another CPU is tested for
+# that one alone.
+find_lowest = $(if $(EI_CPU_TARGET)$(filter ON,$(EI_PORTABLE)),lowest=,lowest=$$(tools/deps.sh lowest) || exit 1);
+configure_with_lowest = $(call configure_in,$(preset),$(build),$(EI_CPU_TARGET) -DEI_LOWEST_TARGET="$$lowest")
 # Sanitizers and fuzzers are built for this machine, also beside a build for another.
 for_this_machine = EI_PORTABLE=OFF EI_CPU_TARGET= tools/deps.sh llama
 configure_here = $(call configure_in,$(1),build/$(1))
@@ -59,7 +63,9 @@ demo: deps ## a fact hidden in a 32k-token chronicle, found with full and with s
 
 test: check asan ## every default test, then the unit and fuzz-corpus tests under ASan and UBSan
 
-check: build ## every default test of the Release build (ARGS="-L unit" and the like)
+check: deps ## every default test of the Release build (ARGS="-L unit" and the like)
+	@$(find_lowest) $(configure_with_lowest)
+	@cmake --build $(build) -j $(JOBS)
 	@$(ctest) $(build) -LE '$(opt_in)' $(ARGS)
 
 asan: deps ## unit and fuzz-corpus tests under AddressSanitizer and UBSan

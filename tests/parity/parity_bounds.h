@@ -17,7 +17,7 @@ inline constexpr double kWorstRelative = 1e-4;  // F32 weights, F32 cache
 // What rounding to bf16 may cost on any CPU, products and cache together, against exact arithmetic: KL divergence at
 // the worst position and in the mean.
 inline constexpr double kWorstDivergence = 1e-3;
-inline constexpr double kMeanDivergence = 2.5e-4;
+inline constexpr double kMeanDivergence = 3.5e-4;
 
 // Everything else is held to libllama's distance to itself, measured on this machine with the same file and tokens:
 // read in other pieces, with flash attention, with one thread.

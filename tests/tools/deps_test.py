@@ -125,6 +125,21 @@ class Deps(unittest.TestCase):
             self.assertEqual((done.returncode, done.stderr),
                              (1, f"deps: EI_CPU_TARGET on {machine} is one of {known}, not '{target}'\n"))
 
+    def test_the_lowest_target_is_named_where_the_cpu_has_more(self):
+        (self.bin / "uname").unlink()
+        (self.bin / "cut").symlink_to(shutil.which("cut"))
+        build = self.folder / "deps/build-llama-aarch64-armv8.2"
+        self.fake("uname", "echo aarch64")
+        for features, printed in (("fp asimd asimddp asimdhp", ""), ("fp asimd", ""), ("asimddp bf16", "")):
+            cpuinfo = self.folder / "cpuinfo"
+            cpuinfo.write_text(f"processor : 0\nFeatures : {features}\n")
+            done = self.deps("lowest", EI_CPUINFO=str(cpuinfo))
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, printed, ""), features)
+        cpuinfo.write_text("Features : asimddp asimdhp bf16 i8mm\n")
+        self.fake("python3", "exit 1")  # it would be built now, and there is no tree
+        self.assertIn("has no pip", self.deps("lowest", EI_CPUINFO=str(cpuinfo)).stderr)
+        self.assertFalse(build.exists())
+
     def test_a_portable_build_has_no_target(self):
         (self.bin / "uname").unlink()
         self.fake("uname", "echo aarch64")

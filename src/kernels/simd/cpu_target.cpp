@@ -1,5 +1,5 @@
-// Linked into a test program a second time, with another EI_CPU_TARGET, this file takes the library's place
-// (ei_target_test in cmake/cpu_target.cmake): it must define all of cpu_target.h.
+// Compiled into a test program with another EI_CPU_TARGET, this file takes the library's place
+// (cmake/lowest_target.cmake): it must define all of cpu_target.h.
 #include "kernels/simd/cpu_target.h"
 
 #include <algorithm>
