@@ -2,20 +2,28 @@
 EI_DEPS_DIR ?= $(CURDIR)/.deps
 EI_MODELS_DIR ?= $(CURDIR)/models
 EI_PORTABLE ?= OFF
+EI_CPU_TARGET ?=
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 ARGS ?=
-export EI_DEPS_DIR EI_MODELS_DIR EI_PORTABLE LLAMA_CPP_DIR
+export EI_DEPS_DIR EI_MODELS_DIR EI_PORTABLE EI_CPU_TARGET LLAMA_CPP_DIR
 
 ifeq ($(filter ON OFF,$(EI_PORTABLE)),)
 $(error EI_PORTABLE is ON or OFF, not '$(EI_PORTABLE)')
 endif
 preset := $(if $(filter ON,$(EI_PORTABLE)),portable,release)
-bin := build/$(preset)/bin
+build := build/$(or $(EI_CPU_TARGET),$(preset))
+bin := $(build)/bin
 launcher := $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-configure = cmake --preset $(1) -DEI_DEPS_DIR="$(EI_DEPS_DIR)" $(launcher) >build/$(1).log || { cat build/$(1).log >&2; exit 1; }
-# Sanitizers and fuzzers are built for this machine, also beside a portable build.
-for_this_machine = EI_PORTABLE=OFF tools/deps.sh llama
+configure_in = cmake --preset $(1) -B $(2) -DEI_DEPS_DIR="$(EI_DEPS_DIR)" -DEI_CPU_TARGET=$(3) $(launcher) >$(2).log || { cat $(2).log >&2; exit 1; }
+configure = $(call configure_in,$(preset),$(build),$(EI_CPU_TARGET))
+# Some tests run for the lowest CPU of the architecture too (cmake/lowest_target.cmake); a build for another CPU is tested for
+# that one alone.
+find_lowest = $(if $(EI_CPU_TARGET)$(filter ON,$(EI_PORTABLE)),lowest=,lowest=$$(tools/deps.sh lowest) || exit 1);
+configure_with_lowest = $(call configure_in,$(preset),$(build),$(EI_CPU_TARGET) -DEI_LOWEST_TARGET="$$lowest")
+# Sanitizers and fuzzers are built for this machine, also beside a build for another.
+for_this_machine = EI_PORTABLE=OFF EI_CPU_TARGET= tools/deps.sh llama
+configure_here = $(call configure_in,$(1),build/$(1))
 ctest = ctest --output-on-failure --no-tests=error -j $(JOBS) --test-dir
 # These need a GPU, a download, many minutes or MPI; run them with ctest -L.
 opt_in := ^(gpu|slow|model|mpi)$$
@@ -38,41 +46,43 @@ tsan_env := GTEST_FILTER='-Compressor.*:Observer.*:Rewind.*' TSAN_OPTIONS=halt_o
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
-	@echo 'variables: EI_DEPS_DIR EI_MODELS_DIR LLAMA_CPP_DIR EI_PORTABLE=ON JOBS ARGS="--seed 7" FUZZ_SECONDS (README.md)'
+	@echo 'variables: EI_DEPS_DIR EI_MODELS_DIR LLAMA_CPP_DIR EI_PORTABLE=ON EI_CPU_TARGET=armv8.2 JOBS ARGS="--seed 7" FUZZ_SECONDS (README.md)'
 
 deps:
 	@mkdir -p build
 	@tools/deps.sh all
 
 build: deps ## what is missing is installed and fetched, then a Release build (EI_PORTABLE=ON: for any CPU)
-	@$(call configure,$(preset))
-	@cmake --build build/$(preset) -j $(JOBS)
+	@$(configure)
+	@cmake --build $(build) -j $(JOBS)
 
 demo: deps ## a fact hidden in a 32k-token chronicle, found with full and with sparse attention (ARGS="--seed 7")
-	@$(call configure,$(preset))
-	@cmake --build build/$(preset) -j $(JOBS) --target entropyinfer
+	@$(configure)
+	@cmake --build $(build) -j $(JOBS) --target entropyinfer
 	@$(bin)/entropyinfer demo $(ARGS)
 
 test: check asan ## every default test, then the unit and fuzz-corpus tests under ASan and UBSan
 
-check: build ## every default test of the Release build (ARGS="-L unit" and the like)
-	@$(ctest) build/$(preset) -LE '$(opt_in)' $(ARGS)
+check: deps ## every default test of the Release build (ARGS="-L unit" and the like)
+	@$(find_lowest) $(configure_with_lowest)
+	@cmake --build $(build) -j $(JOBS)
+	@$(ctest) $(build) -LE '$(opt_in)' $(ARGS)
 
 asan: deps ## unit and fuzz-corpus tests under AddressSanitizer and UBSan
 	@$(for_this_machine)
-	@$(call configure,$(asan_preset))
+	@$(call configure_here,$(asan_preset))
 	@cmake --build build/$(asan_preset) -j $(JOBS) --target ei_tests_unit ei_tests_fuzz
 	@$(asan_env) $(ctest) build/$(asan_preset) -L '^(unit|fuzz)$$' -LE '$(opt_in)'
 
 tsan: deps ## the thread pools' and the store's tests under ThreadSanitizer
 	@$(for_this_machine)
-	@$(call configure,tsan)
+	@$(call configure_here,tsan)
 	@cmake --build build/tsan -j $(JOBS) --target ei_tests_threads
 	@$(tsan_env) $(ctest) build/tsan -L '^threads$$' -LE '$(opt_in)'
 
 fuzz: deps ## the libFuzzer target for FUZZ_SECONDS
 	@$(for_this_machine)
-	@$(call configure,fuzz)
+	@$(call configure_here,fuzz)
 	@cmake --build build/fuzz -j $(JOBS) --target fuzz_gguf
 	@tools/fuzz.sh build/fuzz $(FUZZ_SECONDS)
 
@@ -87,8 +97,8 @@ format: deps ## clang-format over our sources
 	@tests/style/format.py --fix
 
 lint: deps ## clang-format, includes, text rules and clang-tidy over everything
-	@$(call configure,$(preset))
-	@tests/style/includes.py && tests/style/text.py && tests/style/format.py && tests/style/tidy.py --build build/$(preset) --all
+	@$(configure)
+	@tests/style/includes.py && tests/style/text.py && tests/style/format.py && tests/style/tidy.py --build $(build) --all
 
 clean: ## removes build/ (the dependencies and models stay)
 	@rm -rf build

@@ -28,6 +28,9 @@ foreach(label unit fuzz threads)
   add_custom_target(ei_tests_${label})
 endforeach()
 
+# A limit is there for what hangs, not for what is slow: ten times what the longest program takes on a core of a Neoverse-V1.
+set(EI_TEST_TIMEOUT 1800)
+
 # ei_test(NAME LABELS label... SOURCES file... LIBS target... [TIMEOUT seconds] [SERIAL]): runs on a core of its own, or with
 # SERIAL on two while no other test runs.
 function(ei_test name)
@@ -39,7 +42,7 @@ function(ei_test name)
   target_compile_options(${name} PRIVATE -O0)
   add_test(NAME ${name} COMMAND ${CMAKE_SOURCE_DIR}/tests/on_cores.sh $<IF:$<BOOL:${arg_SERIAL}>,2,1> $<TARGET_FILE:${name}>)
   if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 600)
+    set(arg_TIMEOUT ${EI_TEST_TIMEOUT})
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} RUN_SERIAL ${arg_SERIAL})
   foreach(label ${arg_LABELS})

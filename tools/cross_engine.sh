@@ -50,7 +50,7 @@ configure_and_build() {
 configure_and_build third_party/llama "build-llama-$target" all -DLLAMA_CPP_DIR="$tree"
 touch "$build/build-llama-$target/.key"
 configure_and_build "$googletest" googletest install -DCMAKE_INSTALL_PREFIX="$build/prefix"
-configure_and_build . engine "ei_parity_test entropyinfer" -DEI_DEPS_DIR="$build" -DCMAKE_PREFIX_PATH="$build/prefix" \
+configure_and_build . engine "ei_parity_test ei_ggml_backend_test entropyinfer" -DEI_DEPS_DIR="$build" -DCMAKE_PREFIX_PATH="$build/prefix" \
   -DEI_ONEDNN=OFF -DEI_TESTS=ON
 echo "cross_engine: the engine is built for $target"
 
@@ -58,4 +58,6 @@ run=("qemu-$target" -cpu max -L "/usr/$target-linux-gnu")
 answer=$("${run[@]}" "$build/engine/bin/entropyinfer" run --raw -p "Once upon a time" -n 8 -s 1 --temp 0 -t 1 2>"$build/run.log") ||
   { cat "$build/run.log" && exit 1; }
 echo "cross_engine: it answers: $answer"
-"${run[@]}" "$build/engine/bin/ei_parity_test" --gtest_brief=1 --gtest_filter="$filter"
+for test in ei_parity_test ei_ggml_backend_test; do
+  "${run[@]}" "$build/engine/bin/$test" --gtest_brief=1 --gtest_filter="$filter"
+done

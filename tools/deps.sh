@@ -1,23 +1,38 @@
 #!/usr/bin/env bash
-# Installs and fetches everything the build needs. Usage: tools/deps.sh packages|tree|llama|models|all|fetch NAME
+# Installs and fetches everything the build needs. Usage: tools/deps.sh packages|tree|llama|lowest|models|all|fetch NAME
 #   packages    Debian/Ubuntu packages (apt-get, when root or sudo is there; otherwise one line that says what to install)
 #   tree        the pinned llama.cpp tree (tools/deps.lock), checked by sha256, into EI_DEPS_DIR
 #   llama       ggml and libllama built from that tree (or from LLAMA_CPP_DIR)
+#   lowest      of these ggml's CPU code for the lowest CPU of this architecture that is tested; prints its EI_CPU_TARGET,
+#               or nothing where this CPU has no more than that one
 #   models      SmolLM2-135M-Instruct and gemma-3-270m into EI_MODELS_DIR
 #   all         packages and llama: what a build needs (default)
 #   fetch NAME  one package of tools/deps.lock; prints its path
 # Finished steps are skipped and half a download is kept, so an interrupted run goes on where it stopped; a finished one
 # needs no network.
-# Environment: EI_DEPS_DIR (default .deps), EI_MODELS_DIR (default models), LLAMA_CPP_DIR, EI_PORTABLE=ON; for its tests
-# EI_APT_LISTS, where apt-get keeps its package lists.
+# Environment: EI_DEPS_DIR (default .deps), EI_MODELS_DIR (default models), LLAMA_CPP_DIR, EI_PORTABLE=ON, EI_CPU_TARGET
+# (third_party/llama/cpu_target.cmake); for its tests EI_APT_LISTS, where apt-get keeps its package lists, and
+# EI_CPUINFO.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 deps=$(realpath -m "${EI_DEPS_DIR:-$root/.deps}")
 lock=$root/tools/deps.lock
 portable=${EI_PORTABLE:-OFF}
+target=${EI_CPU_TARGET:-}
 
 say() { printf 'deps: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
+
+check_target() {
+  [ -n "$target" ] || return 0
+  local names=(x86-64-v2 x86-64-v3 x86-64-v4)
+  case $(uname -m) in aarch64|arm64) names=(armv8.2 armv8.4 armv8.6) ;; esac
+  case " ${names[*]} " in
+    *" $target "*) ;;
+    *) die "EI_CPU_TARGET on $(uname -m) is one of ${names[*]}, not '$target'" ;;
+  esac
+  [ "$portable" = OFF ] || die "EI_PORTABLE is for any CPU and EI_CPU_TARGET for one: choose"
+}
 
 required=(build-essential ca-certificates cmake ninja-build git python3 python3-pip libcli11-dev nlohmann-json3-dev
   libgtest-dev)
@@ -129,16 +144,18 @@ fetch_tree() {
 # What would be compiled: names, sizes and dates of the tree's sources.
 tree_state() { (cd "$tree" && find . -path ./.git -prune -o -type f -printf '%p %s %T@\n' | LC_ALL=C sort); }
 
+# build_llama [GOAL]: all of it, or only that target of its build.
 build_llama() {
-  local tree build key
+  local tree build key goal=${1:-}
   fetch_tree
-  build=$deps/build-llama-$(uname -m)
+  build=$deps/build-llama-$(uname -m)${target:+-$target}
   [ "$portable" = ON ] && build=$build-portable
   # The key names all that decides the result, so a changed tree, compiler, CPU or recipe rebuilds.
-  key=$( { printf '%s\n' "$tree" "$portable"; tree_state; "${CXX:-c++}" --version | head -1; cat "$root"/third_party/llama/*
-           [ "$portable" = ON ] || grep -m1 -iE '^(flags|features)' /proc/cpuinfo; } | sha256sum | cut -d' ' -f1)
+  key=$( { printf '%s\n' "$tree" "$portable" "$target"; tree_state; "${CXX:-c++}" --version | head -1; cat "$root"/third_party/llama/*
+           [ "$portable" = ON ] || [ -n "$target" ] || grep -m1 -iE '^(flags|features)' /proc/cpuinfo; } | sha256sum | cut -d' ' -f1)
   [ "$(cat "$build/.key" 2>/dev/null)" = "$key" ] && return 0
-  say "building ggml and libllama (minutes; log: $build/build.log)"
+  [ -n "$goal" ] && [ "$(cat "$build/.key-$goal" 2>/dev/null)" = "$key" ] && return 0
+  say "building ${goal:-ggml and libllama}${target:+ for $target} (minutes; log: $build/build.log)"
   local launcher=()
   command -v ccache >/dev/null && launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
   mkdir -p "$build"
@@ -146,17 +163,34 @@ build_llama() {
   grep -qsxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root/third_party/llama" "$build/CMakeCache.txt" ||
     rm -rf "$build/CMakeCache.txt" "$build/CMakeFiles"
   cmake -S "$root/third_party/llama" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DLLAMA_CPP_DIR="$tree" \
-    -DEI_PORTABLE="$portable" "${launcher[@]}" >"$build/configure.log" 2>&1 || { tail -20 "$build/configure.log" >&2; die "configuring llama.cpp failed"; }
-  cmake --build "$build" >"$build/build.log" 2>&1 || { tail -40 "$build/build.log" >&2; die "building llama.cpp failed"; }
-  printf '%s\n' "$key" >"$build/.key"
+    -DEI_PORTABLE="$portable" -DEI_CPU_TARGET="$target" "${launcher[@]}" >"$build/configure.log" 2>&1 || { tail -20 "$build/configure.log" >&2; die "configuring llama.cpp failed"; }
+  cmake --build "$build" ${goal:+--target "$goal"} >"$build/build.log" 2>&1 || { tail -40 "$build/build.log" >&2; die "building llama.cpp failed"; }
+  printf '%s\n' "$key" >"$build/.key${goal:+-$goal}"
 }
 
+# The lowest target that is tested, where this CPU has it and more.
+lowest_target() {
+  local lowest=x86-64-v3 has='avx2 fma f16c bmi2' more='avx512f avx_vnni' features word
+  case $(uname -m) in aarch64|arm64) lowest=armv8.2 has='asimddp asimdhp' more='bf16 i8mm sve' ;; esac
+  features=" $(grep -m1 -iE '^(flags|features)' "${EI_CPUINFO:-/proc/cpuinfo}" | cut -d: -f2) "
+  for word in $has; do [[ $features = *" $word "* ]] || return 0; done
+  for word in $more; do [[ $features = *" $word "* ]] && { printf '%s\n' "$lowest"; return 0; }; done
+  return 0
+}
+
+check_target
 case ${1:-all} in
   packages) install_packages ;;
   tree) lock_deps; fetch_tree; printf '%s\n' "$tree" ;;
   llama) lock_deps; build_llama ;;
+  lowest)
+    target=$(lowest_target)
+    [ -z "$target" ] && exit 0
+    lock_deps
+    build_llama ggml-cpu
+    printf '%s\n' "$target" ;;
   models) python3 "$root/tools/fetch_models.py" ;;
   fetch) lock_deps; fetch "${2:?fetch needs a NAME of tools/deps.lock}" ;;
   all) install_packages; lock_deps; build_llama ;;
-  *) die "usage: tools/deps.sh packages|tree|llama|models|all|fetch NAME" ;;
+  *) die "usage: tools/deps.sh packages|tree|llama|lowest|models|all|fetch NAME" ;;
 esac

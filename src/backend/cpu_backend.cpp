@@ -11,6 +11,7 @@
 #include "backend/host_memory.h"
 #include "base/clock.h"
 #include "base/cores.h"
+#include "kernels/simd/cpu_target.h"
 
 namespace ei {
 
@@ -149,11 +150,20 @@ Status check_isa(const BackendOptions& options) {
                     known.c_str());
 }
 
+// ggml's kernels are the target's, whatever the CPU: a lesser one would end in an illegal instruction.
+Status check_target() {
+  if (kernels::cpu_meets_target()) return {};
+  return make_error(ErrorKind::kDevice,
+                    "this program was built for %s (EI_CPU_TARGET), and this CPU lacks its instructions",
+                    std::string(kernels::cpu_target()).c_str());
+}
+
 int threads_of(const BackendOptions& options) { return options.threads > 0 ? options.threads : usable_cores(); }
 
 }  // namespace
 
 Result<std::unique_ptr<Backend>> create_cpu_backend(const BackendOptions& options) {
+  EI_RETURN_IF_ERROR(check_target());
   EI_RETURN_IF_ERROR(check_isa(options));
   EI_ASSIGN_OR_RETURN(auto dense, create_dense_provider(options.dense, options.isa));
   EI_ASSIGN_OR_RETURN(auto device, GgmlDevice::create(threads_of(options)));
@@ -161,6 +171,7 @@ Result<std::unique_ptr<Backend>> create_cpu_backend(const BackendOptions& option
 }
 
 Result<std::unique_ptr<Backend>> create_ggml_backend(const BackendOptions& options) {
+  EI_RETURN_IF_ERROR(check_target());
   EI_RETURN_IF_ERROR(check_isa(options));
   EI_ASSIGN_OR_RETURN(auto device, GgmlDevice::create(threads_of(options)));
   return std::unique_ptr<Backend>(std::make_unique<GgmlBackend>(std::move(device), options));

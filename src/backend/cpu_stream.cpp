@@ -13,7 +13,6 @@ namespace ei {
 
 namespace {
 
-constexpr int64_t kUnpackPiece = 64;  // rows a worker unpacks at a time
 constexpr size_t kLargeTable = size_t{32} << 20;
 
 const CpuWeight& cpu(const Weight& weight) { return static_cast<const CpuWeight&>(weight); }
@@ -115,108 +114,6 @@ WorkQueue& CpuStream::new_queue() {
   WorkQueue& queue = queues_.emplace_back();
   queue.watch(cancel_);
   return queue;
-}
-
-void CpuStream::matmul(const Weight& weight, Matrix x, Matrix y, const Weight* bias) {
-  EI_CHECK_EQ(x.cols, weight.cols);
-  EI_CHECK_EQ(y.cols, weight.rows);
-  const CpuWeight& own = cpu(weight);
-  // Generation reads every weight for one row: the quantised form is half the bytes or less.
-  const bool prompt = dense_ != nullptr && phase_ == Phase::kPrompt;
-  if (prompt && own.packed != nullptr) {
-    matmul_packed(*own.packed, x, y);
-  } else if (prompt && own.unpack && phase_tokens_ >= dense_->unpack_tokens()) {
-    matmul_unpacked(own, x, y);
-  } else {
-    matmul_ggml(own, x, y);
-  }
-  for (const ScaledRows& part : own.scaled) {
-    add_rows(y.rows, [out = y.columns(part.first_row, part.rows), scale = part.scale](Range rows) {
-      for (int64_t row = rows.begin; row < rows.end; ++row) {
-        float* values = out.data + row * out.stride;
-        for (int64_t i = 0; i < out.cols; ++i) values[i] *= scale;
-      }
-    });
-  }
-  if (bias != nullptr) {
-    add_rows(y.rows, [this, y, values = gain_of(bias)](Range rows) { rowwise_.add_bias(values, y, rows); });
-  }
-}
-
-// A product of ggml's cannot be interrupted, so large ones are cut by rows, into few pieces: each is a node.
-int64_t CpuStream::rows_at_once(int64_t rows, int64_t weights) const {
-  constexpr int64_t kMultiplyAdds = int64_t{1} << 32;
-  constexpr int64_t kMostPieces = 8;
-  constexpr int64_t kWhole = 32;  // ggml's kernels take rows by fours and more
-  const int64_t piece = std::max({kMultiplyAdds / weights, (rows + kMostPieces - 1) / kMostPieces, int64_t{1}});
-  return (piece + kWhole - 1) / kWhole * kWhole;
-}
-
-void CpuStream::matmul_ggml(const CpuWeight& weight, Matrix x, Matrix y) {
-  for (const WeightPart& part : weight.parts) {
-    const int64_t piece = rows_at_once(x.rows, part.rows * weight.cols);
-    for (int64_t first = 0; first < x.rows; first += piece) {
-      const int64_t rows = std::min(piece, x.rows - first);
-      ggml_tensor* input = ggml_new_tensor_2d(context_, GGML_TYPE_F32, x.cols, rows);
-      input->data = x.data + first * x.stride;
-      input->nb[1] = static_cast<size_t>(x.stride) * sizeof(float);
-      input->nb[2] = input->nb[3] = input->nb[1] * static_cast<size_t>(rows);
-      ggml_tensor* product = ggml_mul_mat(context_, part.tensor, input);
-      product->data = y.data + first * y.stride + part.first_row;
-      product->nb[1] = static_cast<size_t>(y.stride) * sizeof(float);
-      product->nb[2] = product->nb[3] = product->nb[1] * static_cast<size_t>(rows);
-      add_node(product);
-    }
-  }
-}
-
-void CpuStream::matmul_packed(const DenseProvider::Packed& packed, Matrix x, Matrix y) {
-  void* memory = grow(dense_scratch_, dense_->scratch_bytes(packed, x.rows, device_.threads()));
-  if (memory == nullptr) return;
-  const DenseProvider::Product product{packed, x, y, memory};
-  add([this, product, &queue = new_queue()](Worker) { dense_->prepare(product, queue); }, &matmul_own_s_);
-  add([this, product, &queue = new_queue()](Worker worker) { dense_->multiply(product, worker, queue); },
-      &matmul_own_s_);
-}
-
-// Slice by slice, so that little memory is needed and a slice is still in the cache when it is multiplied.
-void CpuStream::matmul_unpacked(const CpuWeight& weight, Matrix x, Matrix y) {
-  const int64_t slice = DenseProvider::slice_rows(weight.rows, weight.cols, dense_->whole_slice());
-  for (int64_t first = 0; first < weight.rows; first += slice) {
-    const int64_t rows = std::min(slice, weight.rows - first);
-    std::unique_ptr<DenseProvider::Packed>& packed = unpacked_[{rows, weight.cols}];
-    if (packed == nullptr) {
-      auto allocated = dense_->allocate(rows, weight.cols);
-      if (!allocated.ok()) {
-        if (failed_.ok()) failed_ = allocated.error();
-        return;
-      }
-      packed = std::move(allocated).value();
-    }
-    void* memory = grow(dense_scratch_, dense_->scratch_bytes(*packed, x.rows, device_.threads()));
-    if (memory == nullptr) return;
-    const DenseProvider::Product product{*packed, x, y.columns(first, rows), memory};
-    const bool prepare = first == 0;
-    add(
-        [this, &weight, first, product, prepare, to = packed.get(), &pieces = new_queue(),
-         &queue = new_queue()](Worker) {
-          const auto source = [&](int64_t begin, int64_t end, float* out) {
-            weight.unpack->read(first + begin, first + end, out);
-          };
-          if (prepare) dense_->prepare(product, queue);
-          for (int64_t piece; (piece = pieces.take()) < (to->rows + kUnpackPiece - 1) / kUnpackPiece;) {
-            const int64_t begin = piece * kUnpackPiece;
-            dense_->repack(*to, begin, std::min(begin + kUnpackPiece, to->rows), source);
-          }
-        },
-        &matmul_own_s_);
-    add(
-        [this, &weight, first, product, &queue = new_queue()](Worker worker) {
-          if (worker.index == 0) weight.unpack->release(first, first + product.weight.rows);
-          dense_->multiply(product, worker, queue);
-        },
-        &matmul_own_s_);
-  }
 }
 
 void CpuStream::rms_norm(Matrix x, const Weight& gain, float eps, Matrix y) {

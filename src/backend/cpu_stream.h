@@ -61,6 +61,9 @@ class CpuStream : public Stream {
   void add_node(ggml_tensor* node);
   // How many of `rows` rows one node multiplies by `weights` weights.
   virtual int64_t rows_at_once(int64_t rows, int64_t weights) const;
+  // ggml multiplies a row alone by another kernel than several together, and rounds otherwise. A prompt's rows come in
+  // multiples of this many, so that its cut changes nothing.
+  virtual int64_t rows_together(const CpuWeight& weight) const;
   // Writes these rows of K and V into the store.
   void append_rows(const RotateAppendParams& params, Range rows) const;
   // `memory` with at least `bytes` bytes; what it held before stays until the next synchronize(). Null when there is
@@ -86,6 +89,7 @@ class CpuStream : public Stream {
   void matmul_packed(const DenseProvider::Packed& packed, Matrix x, Matrix y);
   void matmul_unpacked(const CpuWeight& weight, Matrix x, Matrix y);
   void matmul_ggml(const CpuWeight& weight, Matrix x, Matrix y);
+  void multiply_ggml(const CpuWeight& weight, Matrix x, Matrix y);
   WorkQueue& new_queue();
 
   GgmlDevice& device_;
@@ -107,7 +111,8 @@ class CpuStream : public Stream {
   Buffer profile_scratch_;
   Buffer attention_scratch_;
   Buffer dense_scratch_;
-  Buffer window_room_;  // large and seldom needed: given back behind every run
+  Buffer rest_scratch_;  // rows of x and y, filled up to rows_together()
+  Buffer window_room_;   // large and seldom needed: given back behind every run
   std::map<std::pair<int64_t, int64_t>, std::unique_ptr<DenseProvider::Packed>>
       unpacked_;                 // slices of weights, by shape, refilled per use
   std::vector<Buffer> retired_;  // grown out of, still named by recorded nodes

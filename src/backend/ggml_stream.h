@@ -23,6 +23,7 @@ class GgmlStream : public CpuStream {
  protected:
   // Products of ggml may round by the number of rows: none is cut.
   int64_t rows_at_once(int64_t rows, int64_t) const override { return rows; }
+  int64_t rows_together(const CpuWeight&) const override { return 1; }
 
  private:
   ggml_tensor* tensor(Matrix matrix) const;                     // [cols, rows]

@@ -8,6 +8,7 @@
 #include "backend/onednn_convert.h"
 #include "backend/onednn_panels.h"
 #include "base/check.h"
+#include "kernels/simd/cpu_target.h"
 #include "kernels/simd/tile_keeper.h"
 #endif
 
@@ -251,6 +252,7 @@ void OnednnMatmul::multiply(const Product& product, Worker worker, WorkQueue& qu
 }  // namespace
 
 bool onednn_matmul_fast(std::string_view) {
+  if (!kernels::cpu_target().empty()) return false;
   try {
 #if defined(__x86_64__)
     const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
@@ -265,6 +267,10 @@ bool onednn_matmul_fast(std::string_view) {
 }
 
 Result<std::unique_ptr<DenseProvider>> create_onednn_matmul(std::string_view) {
+  if (!kernels::cpu_target().empty()) {
+    return make_error(ErrorKind::kUsage, "EI_DENSE=onednn: this build is for %s, and oneDNN uses what the CPU has",
+                      std::string(kernels::cpu_target()).c_str());
+  }
   return std::unique_ptr<DenseProvider>(std::make_unique<OnednnMatmul>());
 }
 

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "cli/answer.h"
 #include "cli/command.h"
+#include "cli/demo_pace.h"
 #include "cli/kv_options.h"
 #include "cli/method_options.h"
 #include "cli/setup.h"
@@ -29,6 +30,32 @@ Result<eval::DemoStory> make_story(const Settings& settings, const text::Tokeniz
                                  const auto tokens = tokenizer.tokenize(text, {});
                                  return tokens.ok() ? static_cast<int64_t>(tokens->size()) : 0;
                                });
+}
+
+// Says how long full attention will take, and shortens a text that nobody asked for in this length. Short texts are
+// read before an estimate would be there.
+Result<Settings> with_length(const CommandContext& context, const Engine& engine) {
+  Settings settings = context.settings;
+  const bool asked = settings.demo_tokens > 0;
+  const int64_t context_tokens = settings.ctx_size > 0 ? settings.ctx_size : engine.config().context;
+  if (!asked) settings.demo_tokens = std::min(kDemoTokens, context_tokens);
+  const auto& methods = settings.demo_methods;
+  const bool full = std::find(methods.begin(), methods.end(), "full") != methods.end();
+  if (!full || settings.demo_tokens < 4 * kTimedTokens || settings.demo_tokens > context_tokens) return settings;
+  EI_ASSIGN_OR_RETURN(const DemoPace pace, measure_pace(engine, settings, context.interrupts.stop_now()));
+  const int64_t wanted = settings.demo_tokens;
+  if (!asked) settings.demo_tokens = std::min(wanted, patient_tokens(pace));
+  const auto estimate = [&](int64_t tokens) {
+    return str_format("%lld tokens with full attention take about %s here", static_cast<long long>(tokens),
+                      format_seconds(pace.seconds(tokens)).c_str());
+  };
+  std::string line = "Estimate, from a short text: " + estimate(settings.demo_tokens);
+  if (settings.demo_tokens < wanted) {
+    line += str_format(" (shortened: %lld would take %s; --tokens %lld reads them all)", static_cast<long long>(wanted),
+                       format_seconds(pace.seconds(wanted)).c_str(), static_cast<long long>(wanted));
+  }
+  context.console.note(line);
+  return settings;
 }
 
 // Before the text is written, which takes long for a long one.
@@ -187,9 +214,9 @@ void compare(const Console& console, const std::vector<Reading>& readings) {
 }  // namespace
 
 Result<int> command_demo(const CommandContext& context) {
-  const Settings& settings = context.settings;
-  EI_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(settings, context.console));
-  EI_RETURN_IF_ERROR(check_length(settings, engine->config()));
+  EI_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(context.settings, context.console));
+  EI_RETURN_IF_ERROR(check_length(context.settings, engine->config()));
+  EI_ASSIGN_OR_RETURN(const Settings settings, with_length(context, *engine));
   EI_ASSIGN_OR_RETURN(const eval::DemoStory story, make_story(settings, engine->tokenizer()));
   EI_ASSIGN_OR_RETURN(const text::ChatTemplate chat, choose_template(settings, engine->tokenizer()));
   const std::vector<text::Message> messages = {{.role = "user", .content = story.text + "\n\n" + story.question}};

@@ -8,6 +8,7 @@
 #include "cli/setup.h"
 #include "cli/version.h"
 #include "engine/memory.h"
+#include "kernels/simd/cpu_target.h"
 
 namespace ei::cli {
 
@@ -111,6 +112,7 @@ std::string to_json(const Facts& facts) {
                       {"total_bytes", facts.need.total()},   {"available_bytes", available_memory_bytes()}};
   object["backend"] = {{"name", facts.backend->name()}, {"describe", facts.computes()}};
   object["machine"] = cpu_name();
+  object["cpu_target"] = kernels::cpu_target();
   object["version"] = version();
   object["commit"] = build_commit();
   return object.dump(2, ' ', false, Json::error_handler_t::replace);
@@ -171,7 +173,8 @@ std::string to_text(const Facts& facts) {
                            size(facts.need.packed).c_str(), size(facts.need.kv).c_str(),
                            size(facts.need.scratch).c_str(), size(available_memory_bytes()).c_str()));
   row("backend", facts.computes());
-  row("machine", cpu_name());
+  const std::string target(kernels::cpu_target());
+  row("machine", cpu_name() + (target.empty() ? "" : ", used as " + target + " (EI_CPU_TARGET)"));
   return text;
 }
 }  // namespace

@@ -100,7 +100,7 @@ struct Settings {
 
   // demo
   int64_t demo_seed = 1;
-  int64_t demo_tokens = 32768;
+  int64_t demo_tokens = 0;  // 0: as many as demo_pace.h finds fit
   std::vector<std::string> demo_methods = {"full", "entropyinfer"};
 };
 

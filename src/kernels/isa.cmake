@@ -7,6 +7,9 @@ function(ei_isa file flags)
       PROPERTIES COMPILE_OPTIONS "${isa_level};${flags}")
   endif()
 endfunction()
+# The one file that knows what the build is for (simd/cpu_target.h).
+set_source_files_properties(${CMAKE_SOURCE_DIR}/src/kernels/simd/cpu_target.cpp TARGET_DIRECTORY ei_kernels
+  PROPERTIES COMPILE_DEFINITIONS "EI_CPU_TARGET=\"${EI_CPU_TARGET}\"")
 # Floating-point exceptions are never looked at; as long as they might be, a comparison keeps a loop from vectorising.
 # Values do not change.
 ei_isa(rowwise/cpu/rowwise_plain.cpp "-fno-trapping-math")

@@ -1,6 +1,6 @@
 // The ISA variants compiled for this architecture, of attention, dense products and row-wise loops. Each lives in its
-// own file with its own compiler flags (isa.cmake); to add one, declare it here and list it in attention.cpp, gemm.cpp
-// or rowwise.cpp.
+// own file with its own compiler flags (isa.cmake) and is usable where simd/arm_features.h or simd/x86_features.h says
+// so; to add one, declare it here and list it in attention.cpp, gemm.cpp or rowwise.cpp.
 #pragma once
 
 #include "kernels/attention/attention.h"

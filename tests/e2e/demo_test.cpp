@@ -38,6 +38,23 @@ TEST(Demo, FindsTheFactWithFullAndWithSparseAttention) {
     EXPECT_NE(outcome.err.find(word), std::string::npos) << word << "\n" << outcome.err;
 }
 
+// The estimate is of this machine, quiet or not: it is held to the right order only.
+TEST(Demo, ForetellsHowLongFullAttentionTakes) {
+  const Outcome outcome = run({"demo", "--tokens", "8192", "--method", "full", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::string words = "8192 tokens with full attention take about ";
+  const size_t found = outcome.err.find(words);
+  ASSERT_NE(found, std::string::npos) << outcome.err;
+  EXPECT_LT(found, outcome.err.find("A chronicle of")) << "it comes before the reading";
+  const double minutes_or_seconds = std::stod(outcome.err.substr(found + words.size()));
+  const bool minutes = outcome.err.find("min", found) < outcome.err.find("here", found);
+  const double estimate = minutes_or_seconds * (minutes ? 60 : 1);
+  const double taken = json::parse(outcome.out)["runs"][0]["timings"]["prompt_ms"].get<double>() / 1e3;
+  EXPECT_GT(estimate, taken / 5);
+  EXPECT_LT(estimate, taken * 5);
+  EXPECT_EQ(run({"demo", "--tokens", "1024", "--method", "full"}).err.find("Estimate"), std::string::npos);
+}
+
 TEST(Demo, ReadsWithTheMethodAskedForAlone) {
   const Outcome outcome = run({"demo", "--tokens", "1024", "--method", "full"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;

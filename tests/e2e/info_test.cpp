@@ -28,6 +28,12 @@ TEST(Info, SaysWhatAContextCosts) {
   EXPECT_EQ(text.err, "");
 }
 
+TEST(Info, NamesTheCpuItWasBuiltFor) {
+  const std::string target = EI_CPU_TARGET;
+  EXPECT_EQ(parse(run({"info", "--json"}).out)["cpu_target"], target);
+  EXPECT_EQ(run({"info"}).out.find(", used as " + target + " (EI_CPU_TARGET)") == std::string::npos, target.empty());
+}
+
 TEST(Info, CountsPackedCopiesOnlyWhereDenseMathsMakesThem) {
   const auto memory = [](const char* dense) {
     return parse(run(Invocation{.arguments = {"info", "--json"}, .variables = {{"EI_DENSE", dense}}}).out)["memory"];

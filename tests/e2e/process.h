@@ -17,6 +17,7 @@ struct Outcome {
   std::string out;  // stdout
   std::string err;  // stderr
   double seconds = 0;
+  double cpu_seconds = 0;  // of all its threads: what other programs of the machine do not change
 };
 
 struct Invocation {
@@ -48,6 +49,7 @@ class Process {
   // Reads nothing until the program is stuck writing to a full stdout; false when that does not happen.
   bool wait_until_stuck();
   bool running();
+  double cpu_seconds() const;  // of all its threads, so far
   void send(int signal_number) const;
   // Delivers all of these before the program runs on; they must differ, because equal ones become one.
   void send_at_once(std::initializer_list<int> signal_numbers) const;

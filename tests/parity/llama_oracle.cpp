@@ -50,20 +50,24 @@ LlamaOracle::LlamaOracle(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 LlamaOracle::~LlamaOracle() = default;
 
 std::unique_ptr<LlamaOracle> LlamaOracle::load(const std::string& path, int context, bool f32_cache) {
+  return load(path, {.context = context, .f32_cache = f32_cache});
+}
+
+std::unique_ptr<LlamaOracle> LlamaOracle::load(const std::string& path, const OracleSetup& setup) {
   llama_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
   if (ggml_backend_reg_count() == 0) ggml_backend_load_all();  // a portable build loads its CPU variant at run time
   auto impl = std::make_unique<Impl>();
   impl->model = llama_model_load_from_file(path.c_str(), llama_model_default_params());
   if (impl->model == nullptr) return nullptr;
   llama_context_params params = llama_context_default_params();
-  params.n_ctx = static_cast<uint32_t>(context);
+  params.n_ctx = static_cast<uint32_t>(setup.context);
   params.n_batch = kBatch;
   params.n_ubatch = kBatch;
-  params.n_threads = 2;
-  params.n_threads_batch = 2;
-  params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;
+  params.n_threads = setup.threads;
+  params.n_threads_batch = setup.threads;
+  params.flash_attn_type = setup.flash ? LLAMA_FLASH_ATTN_TYPE_ENABLED : LLAMA_FLASH_ATTN_TYPE_DISABLED;
   params.swa_full = true;
-  if (f32_cache) {
+  if (setup.f32_cache) {
     params.type_k = GGML_TYPE_F32;
     params.type_v = GGML_TYPE_F32;
   }

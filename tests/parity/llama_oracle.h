@@ -9,8 +9,17 @@
 
 namespace ei::testing {
 
+// How libllama computes; the logits of any two setups differ by its own rounding alone.
+struct OracleSetup {
+  int context = 512;
+  bool f32_cache = false;  // keys and values in f32 (f16 otherwise, libllama's default)
+  bool flash = false;      // attention in one fused kernel
+  int threads = 1;         // each waits for the others by spinning: two on one core take ages
+};
+
 class LlamaOracle {
  public:
+  static std::unique_ptr<LlamaOracle> load(const std::string& path, const OracleSetup& setup);
   // f32_cache: keys and values in f32 (f16 otherwise, libllama's default).
   static std::unique_ptr<LlamaOracle> load(const std::string& path, int context, bool f32_cache);
   ~LlamaOracle();

@@ -3,51 +3,71 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 #include "base/check.h"
 #include "base/result.h"
+#include "parity/llama_oracle.h"
 
 namespace ei::testing {
 namespace {
 
-#ifdef EI_PORTABLE  // chooses from more of ggml's kernels; 5.8e-5 was seen
-constexpr double kF16 = 1e-4;
-#else
-constexpr double kF16 = 3e-5;
-#endif
-
-struct TypeBounds {
-  std::string_view type;
-  ParityBounds bounds;
-};
-constexpr TypeBounds kTypes[] = {
-    {"F32", {.ggml_short = 1e-10, .ggml = 1e-10, .provider = 1e-10, .by_default = 3e-4}},
-    {"F16", {.ggml_short = kF16, .ggml = kF16, .provider = 5e-4, .by_default = 1e-3}},
-    {"BF16", {.ggml_short = 2e-4, .ggml = 2e-4, .provider = 2e-4, .by_default = 8e-4}},
-    {"Q8_0", {.ggml_short = kWorstDivergence, .ggml = 4e-3, .provider = 4e-3, .by_default = 6e-3}},
-    {"Q4_0", {.ggml_short = kWorstDivergence, .ggml = 4e-3, .provider = 4e-3, .by_default = 4e-3}},
-    {"Q4_K", {.ggml_short = 2.5e-3, .ggml = 4e-3, .provider = 8e-3, .by_default = 1.2e-2}},
-    {"Q6_K", {.ggml_short = 2.5e-3, .ggml = 5e-3, .provider = 8e-3, .by_default = 1.2e-2}},
-};
-constexpr double kGemma = 5e-5;  // its logits are far apart: nothing moves their probabilities much
+void widen(LogitsGap& own, const LogitsGap& by) {
+  own.relative = std::max(own.relative, by.relative);
+  own.kl_divergence = std::max(own.kl_divergence, by.kl_divergence);
+  own.mean_divergence = std::max(own.mean_divergence, by.mean_divergence);
+  own.spread_error = std::max(own.spread_error, by.spread_error);
+  own.beyond = std::max(own.beyond, by.beyond);
+  own.rows = by.rows;
+}
 
 }  // namespace
+
+LibllamaReading read_with_libllama(const std::string& path, std::span<const int32_t> tokens, bool f32_cache) {
+  const auto count = static_cast<int>(tokens.size());
+  const OracleSetup usual{.context = count + 64, .f32_cache = f32_cache};
+  OracleSetup flash = usual;
+  flash.flash = true;
+  OracleSetup together = usual;
+  together.threads = 2;
+  const std::unique_ptr<LlamaOracle> oracle = LlamaOracle::load(path, usual);
+  EI_CHECK(oracle != nullptr);
+  const int64_t vocab = oracle->vocab();
+  LibllamaReading reading{.logits = oracle->evaluate(tokens), .own = {}};
+  const auto compare = [&](const std::vector<float>& other) {
+    widen(reading.own, compare_logits(other, std::span(reading.logits).first(other.size()), vocab, kFloatNoise));
+  };
+  compare(oracle->evaluate(tokens, count > 1000 ? 100 : 7));
+  const auto few = std::min(tokens.size(), size_t{40});  // two threads may have one core here
+  for (const auto& [setup, read] : {std::pair(flash, tokens), std::pair(together, tokens.first(few))}) {
+    const std::unique_ptr<LlamaOracle> other = LlamaOracle::load(path, setup);
+    EI_CHECK(other != nullptr);
+    compare(other->evaluate(read));
+  }
+  record("libllama_from_itself", reading.own);
+  return reading;
+}
+
+Allowed allowed(const LogitsGap& own, Rounding rounding, double times_its_mean) {
+  const bool bf16 = rounding == Rounding::kBf16;
+  return {.worst = kTimesItsWorst * own.kl_divergence + (bf16 ? kWorstDivergence : 0),
+          .mean = times_its_mean * own.mean_divergence + (bf16 ? kMeanDivergence : 0)};
+}
+
+void expect_within(const LogitsGap& gap, const Allowed& allowed) {
+  EXPECT_LE(gap.kl_divergence, allowed.worst);
+  EXPECT_LE(gap.mean_divergence, allowed.mean);
+  EXPECT_EQ(gap.top_differs, 0);
+}
 
 double noise_of(std::string_view type) {
   if (type == "F32") return kFloatNoise;
   return type == "F16" || type == "BF16" ? kHalfNoise : kQuantisedNoise;
 }
 
-ParityBounds bounds_of(std::string_view family, std::string_view type) {
-  const auto* found =
-      std::find_if(std::begin(kTypes), std::end(kTypes), [&](const auto& row) { return row.type == type; });
-  EI_CHECK(found != std::end(kTypes));
-  ParityBounds bounds = found->bounds;
-  if (family == "gemma3") {
-    for (double* bound : {&bounds.ggml_short, &bounds.ggml, &bounds.provider, &bounds.by_default})
-      *bound = std::min(*bound, kGemma);
-  }
-  return bounds;
+double noise_of(std::string_view type, const LogitsGap& own) {
+  return type == "F32" ? kFloatNoise : std::max(noise_of(type), 2 * own.spread_error);
 }
 
 void record(const std::string& name, const LogitsGap& gap) {

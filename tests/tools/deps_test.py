@@ -10,7 +10,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BASICS = ("bash", "dirname", "realpath", "grep", "xargs", "env", "mkdir", "flock", "awk", "mktemp", "rm", "cat", "echo")
+BASICS = ("bash", "dirname", "realpath", "grep", "xargs", "env", "mkdir", "flock", "awk", "mktemp", "rm", "cat", "echo", "uname")
 
 
 class Deps(unittest.TestCase):
@@ -114,6 +114,37 @@ class Deps(unittest.TestCase):
         done = self.deps("tree", LLAMA_CPP_DIR=str(self.folder))
         self.assertEqual(done.returncode, 1)
         self.assertIn(f"LLAMA_CPP_DIR is not a llama.cpp tree: {self.folder}", done.stderr)
+
+    def test_a_cpu_target_of_another_architecture_is_refused_in_one_line(self):
+        for machine, target, known in (("aarch64", "x86-64-v3", "armv8.2 armv8.4 armv8.6"),
+                                       ("x86_64", "armv8.2", "x86-64-v2 x86-64-v3 x86-64-v4"),
+                                       ("aarch64", "armv9", "armv8.2 armv8.4 armv8.6")):
+            (self.bin / "uname").unlink()
+            self.fake("uname", f"echo {machine}")
+            done = self.deps("packages", EI_CPU_TARGET=target)
+            self.assertEqual((done.returncode, done.stderr),
+                             (1, f"deps: EI_CPU_TARGET on {machine} is one of {known}, not '{target}'\n"))
+
+    def test_the_lowest_target_is_named_where_the_cpu_has_more(self):
+        (self.bin / "uname").unlink()
+        (self.bin / "cut").symlink_to(shutil.which("cut"))
+        build = self.folder / "deps/build-llama-aarch64-armv8.2"
+        self.fake("uname", "echo aarch64")
+        for features, printed in (("fp asimd asimddp asimdhp", ""), ("fp asimd", ""), ("asimddp bf16", "")):
+            cpuinfo = self.folder / "cpuinfo"
+            cpuinfo.write_text(f"processor : 0\nFeatures : {features}\n")
+            done = self.deps("lowest", EI_CPUINFO=str(cpuinfo))
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, printed, ""), features)
+        cpuinfo.write_text("Features : asimddp asimdhp bf16 i8mm\n")
+        self.fake("python3", "exit 1")  # it would be built now, and there is no tree
+        self.assertIn("has no pip", self.deps("lowest", EI_CPUINFO=str(cpuinfo)).stderr)
+        self.assertFalse(build.exists())
+
+    def test_a_portable_build_has_no_target(self):
+        (self.bin / "uname").unlink()
+        self.fake("uname", "echo aarch64")
+        done = self.deps("packages", EI_CPU_TARGET="armv8.2", EI_PORTABLE="ON")
+        self.assertEqual((done.returncode, len(done.stderr.splitlines())), (1, 1), done.stderr)
 
     def test_python_without_pip_is_named(self):
         self.fake("python3", "exit 1")

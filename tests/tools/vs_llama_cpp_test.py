@@ -127,6 +127,7 @@ class LlamaBench(WithFakes):
         self.env = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "EI_DEPS_DIR": str(self.folder / "deps"),
                     "LLAMA_CPP_DIR": str(tree.parent)}
         self.env.pop("CXX", None)
+        self.env.pop("EI_CPU_TARGET", None)
 
     def compare_with_a_build(self):
         done = subprocess.run([sys.executable, "-B", ROOT / "bench/vs_llama_cpp", "--rows", "needle-tg128", "--rounds",
@@ -147,6 +148,15 @@ class LlamaBench(WithFakes):
         self.cxx.write_text("#!/bin/sh\necho compiler 13\n")
         self.compare_with_a_build()
         self.assertFalse((self.build / "stale.o").exists())
+
+    def test_a_cpu_target_has_a_folder_and_flags_of_its_own(self):
+        self.compare_with_a_build()
+        self.assertIn("-DEI_CPU_TARGET=\n", self.log.read_text())
+        target = "armv8.2" if platform.machine() == "aarch64" else "x86-64-v3"
+        self.env["EI_CPU_TARGET"] = target
+        self.compare_with_a_build()
+        self.assertTrue((self.build.parent / f"{self.build.name}-{target}/bin/llama-bench").exists())
+        self.assertIn(f"-DEI_CPU_TARGET={target}\n", self.log.read_text())
 
     def test_a_folder_without_a_key_is_not_trusted(self):
         self.build.mkdir(parents=True)

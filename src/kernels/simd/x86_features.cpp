@@ -8,6 +8,8 @@
 
 #include <cstdint>
 
+#include "kernels/simd/cpu_target.h"
+
 namespace ei::kernels {
 namespace {
 
@@ -37,20 +39,28 @@ bool has_tiles(int type_bit) {
          syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
+// No named target has these: they are there when the build is for this machine.
+bool beyond_targets() { return target_reaches(""); }
+
 }  // namespace
 
-bool cpu_has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && converts_half(); }
+bool cpu_has_sse42() { return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt"); }
 
-bool cpu_has_avx512() {
-  return cpu_has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+bool cpu_has_avx2() {
+  return target_reaches("x86-64-v3") && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         converts_half();
 }
 
-bool cpu_has_avx512vnni() { return cpu_has_avx512() && __builtin_cpu_supports("avx512vnni"); }
+bool cpu_has_avx512() {
+  return target_reaches("x86-64-v4") && cpu_has_avx2() && __builtin_cpu_supports("avx512f") &&
+         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+bool cpu_has_avx512vnni() { return beyond_targets() && cpu_has_avx512() && __builtin_cpu_supports("avx512vnni"); }
 
 bool cpu_has_avx512bf16() {
   uint32_t a = 0, b = 0, c = 0, d = 0;
-  return cpu_has_avx512() && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a >> 5 & 1) != 0;
+  return beyond_targets() && cpu_has_avx512() && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a >> 5 & 1) != 0;
 }
 
 bool cpu_has_amx_bf16() {
@@ -60,7 +70,7 @@ bool cpu_has_amx_bf16() {
 
 bool cpu_has_amx_int8() {
   constexpr int kInt8 = 25;
-  return cpu_has_avx512() && has_tiles(kInt8);
+  return beyond_targets() && cpu_has_avx512() && has_tiles(kInt8);
 }
 
 }  // namespace ei::kernels

@@ -2,11 +2,9 @@
 // rows; scores and outputs stay in the 2x2 form in which the instruction leaves them.
 #if defined(__aarch64__)
 
-#include <asm/hwcap.h>
-#include <sys/auxv.h>
-
 #include "kernels/attention/cpu/flash_variant.h"
 #include "kernels/attention/cpu/neonbf16_decode.h"
+#include "kernels/simd/arm_features.h"
 #include "kernels/simd/neon.h"
 #include "kernels/simd/neon_bfmmla.h"
 #include "kernels/variants.h"
@@ -235,7 +233,6 @@ struct NeonBf16Prefill {
   }
 };
 
-bool usable() { return (getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0; }
 bool accepts(DType key_type, DType value_type) { return key_type == DType::kBF16 && value_type == DType::kBF16; }
 
 }  // namespace
@@ -243,7 +240,7 @@ bool accepts(DType key_type, DType value_type) { return key_type == DType::kBF16
 const AttentionVariant& neonbf16_attention() {
   using Flash = FlashVariant<NeonBf16Prefill, NeonBf16Decode>;
   static constexpr AttentionVariant kVariant{.name = "neonbf16",
-                                             .usable = usable,
+                                             .usable = cpu_has_bf16,
                                              .accepts = accepts,
                                              .scratch_bytes = Flash::scratch_bytes,
                                              .run = Flash::run};

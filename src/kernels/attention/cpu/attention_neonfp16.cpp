@@ -2,14 +2,12 @@
 // is a row: scores, weights and outputs are [key or dim, 16 rows], so the softmax never adds across lanes.
 #if defined(__aarch64__)
 
-#include <asm/hwcap.h>
-#include <sys/auxv.h>
-
 #include <algorithm>
 
 #include "kernels/attention/cpu/flash_variant.h"
 #include "kernels/attention/cpu/neonfp16_decode.h"
 #include "kernels/attention/cpu/neonfp16_softmax.h"
+#include "kernels/simd/arm_features.h"
 #include "kernels/simd/neon.h"
 #include "kernels/simd/neon_fp16.h"
 #include "kernels/simd/neon_wide_dot.h"
@@ -168,10 +166,7 @@ struct NeonFp16Prefill {
   }
 };
 
-bool usable() {
-  constexpr unsigned long kWanted = HWCAP_ASIMDHP | HWCAP_ASIMDDP;
-  return (getauxval(AT_HWCAP) & kWanted) == kWanted;
-}
+bool usable() { return cpu_has_fp16() && cpu_has_dotprod(); }
 bool accepts(DType key_type, DType value_type) { return key_type == DType::kF16 && value_type == DType::kF16; }
 
 }  // namespace

@@ -3,11 +3,10 @@
 #if defined(__aarch64__)
 
 #include <arm_neon.h>
-#include <asm/hwcap.h>
-#include <sys/auxv.h>
 
 #include "kernels/block_scores/cpu/row_peaks.h"
 #include "kernels/block_scores/cpu/row_peaks_variants.h"
+#include "kernels/simd/arm_features.h"
 
 namespace ei::kernels {
 namespace {
@@ -65,12 +64,10 @@ struct DotPeaks {
   }
 };
 
-bool usable() { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0; }
-
 }  // namespace
 
 const PeakVariant& dotprod_peaks() {
-  static constexpr PeakVariant kVariant = make_peak_variant<DotPeaks>("dotprod", "neonfp16", usable);
+  static constexpr PeakVariant kVariant = make_peak_variant<DotPeaks>("dotprod", "neonfp16", cpu_has_dotprod);
   return kVariant;
 }
 

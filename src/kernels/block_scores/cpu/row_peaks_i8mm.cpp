@@ -3,11 +3,10 @@
 #if defined(__aarch64__)
 
 #include <arm_neon.h>
-#include <asm/hwcap.h>
-#include <sys/auxv.h>
 
 #include "kernels/block_scores/cpu/row_peaks.h"
 #include "kernels/block_scores/cpu/row_peaks_variants.h"
+#include "kernels/simd/arm_features.h"
 
 namespace ei::kernels {
 namespace {
@@ -76,12 +75,10 @@ struct I8mmPeaks {
   }
 };
 
-bool usable() { return (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0; }
-
 }  // namespace
 
 const PeakVariant& i8mm_peaks() {
-  static constexpr PeakVariant kVariant = make_peak_variant<I8mmPeaks>("i8mm", "neonbf16", usable);
+  static constexpr PeakVariant kVariant = make_peak_variant<I8mmPeaks>("i8mm", "neonbf16", cpu_has_i8mm);
   return kVariant;
 }
 

@@ -1,10 +1,9 @@
 #if defined(__aarch64__)
 
 #include <arm_neon.h>
-#include <asm/hwcap.h>
-#include <sys/auxv.h>
 
 #include "kernels/meter/cpu/roofline_loops.h"
+#include "kernels/simd/arm_features.h"
 
 namespace ei::kernels {
 namespace {
@@ -43,9 +42,7 @@ double run(int64_t rounds) {
 
 }  // namespace
 
-PeakLoop neonbf16_peak_loop() {
-  return {.bf16 = true, .usable = [] { return (getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0; }, .run = run};
-}
+PeakLoop neonbf16_peak_loop() { return {.bf16 = true, .usable = cpu_has_bf16, .run = run}; }
 
 }  // namespace ei::kernels
 

@@ -1,9 +1,7 @@
 // Products on ARM CPUs with the bf16 matrix instruction: 10 x 8 blocks by the loop in neon_bfmmla.h.
 #if defined(__aarch64__)
 
-#include <asm/hwcap.h>
-#include <sys/auxv.h>
-
+#include "kernels/simd/arm_features.h"
 #include "kernels/simd/neon_bfmmla.h"
 #include "kernels/variants.h"
 
@@ -106,13 +104,11 @@ void multiply_tile(const GemmTile& tile) {
   }
 }
 
-bool usable() { return (getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0; }
-
 }  // namespace
 
 const GemmKernel& neonbf16_gemm() {
   static constexpr GemmKernel kKernel{.name = "neonbf16",
-                                      .usable = usable,
+                                      .usable = cpu_has_bf16,
                                       .row_panel = kRows,
                                       .column_panel = kColumns,
                                       .step = kStep,

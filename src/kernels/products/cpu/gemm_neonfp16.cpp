@@ -3,12 +3,10 @@
 // between 16 and 32: a run then stays below 32 768, and elements down to 2^-19 of the largest keep eleven bits.
 #if defined(__aarch64__)
 
-#include <asm/hwcap.h>
-#include <sys/auxv.h>
-
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/simd/arm_features.h"
 #include "kernels/simd/neon_fp16.h"
 #include "kernels/variants.h"
 
@@ -107,14 +105,12 @@ void multiply_tile(const GemmTile& tile) {
   }
 }
 
-bool usable() { return (getauxval(AT_HWCAP) & HWCAP_ASIMDHP) != 0; }
-
 }  // namespace
 
 const GemmKernel& neonfp16_gemm() {
   static constexpr GemmKernel kKernel{.name = "neonfp16",
                                       .numbers = "fp16",
-                                      .usable = usable,
+                                      .usable = cpu_has_fp16,
                                       .row_panel = kHalfRows,
                                       .column_panel = kHalfColumns,
                                       .step = kStep,

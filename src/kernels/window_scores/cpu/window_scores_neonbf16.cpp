@@ -3,9 +3,8 @@
 // the two products still take half the time of one in floats.
 #if defined(__aarch64__)
 #include <arm_neon.h>
-#include <asm/hwcap.h>
-#include <sys/auxv.h>
 
+#include "kernels/simd/arm_features.h"
 #include "kernels/simd/vec_neon.h"
 #include "kernels/window_scores/cpu/window_scores_loops.h"
 
@@ -86,12 +85,10 @@ struct Bf16Product : WindowTile {
   }
 };
 
-bool usable() { return (getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0; }
-
 }  // namespace
 
 const WindowVariant& neonbf16_window() {
-  static constexpr WindowVariant kVariant = make_window_variant<Vec4, Bf16Product>("neonbf16", usable);
+  static constexpr WindowVariant kVariant = make_window_variant<Vec4, Bf16Product>("neonbf16", cpu_has_bf16);
   return kVariant;
 }
 
