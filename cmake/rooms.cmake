@@ -2,7 +2,8 @@
 # tests (*_test.cpp beside the code) as ei_NAME_test. Rooms include headers of their DEPS only; tests/style checks it.
 add_library(ei_flags INTERFACE)
 target_include_directories(ei_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
-target_compile_options(ei_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -ffp-contract=off
+target_compile_options(ei_flags INTERFACE
+  $<$<NOT:$<COMPILE_LANGUAGE:CUDA>>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-ffp-contract=off>
   $<$<CXX_COMPILER_ID:Clang>:-Wno-sign-conversion>)  # as g++ understands -Wconversion
 if(EI_SANITIZE)
   string(REPLACE ";" "," sanitizers "${EI_SANITIZE}")
