@@ -1,0 +1,299 @@
+// TFLOP/s of prefill attention on the pairs computed, and GB/s of decoding: 32 heads on 8 kv_heads of 128, bf16, pages
+// of 128 slots in random places. Dense at three lengths, lists of scattered blocks at 128k; every version of the kernel
+// that README.md speaks of. Results are compared with the portable kernel's. Times are medians of five.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/attention/cuda/attention_cuda.h"
+#include "kernels/attention/cuda/launches.h"
+#include "kernels/attention/cuda/prefill_launch_sm90a.cuh"
+
+using namespace ei;
+using namespace ei::kernels::cuda;
+
+namespace {
+
+constexpr int kHeads = 32;
+constexpr int kKvHeads = 8;
+constexpr int kDim = 128;
+constexpr int kPage = 128;
+constexpr int kSegment = 512;
+
+void check(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return;
+  std::printf("%s: %s\n", what, cudaGetErrorString(error));
+  std::exit(1);
+}
+#define CHECK(call) check((call), #call)
+
+template <typename T>
+T* device(size_t count) {
+  void* data = nullptr;
+  CHECK(cudaMalloc(&data, count * sizeof(T)));
+  return static_cast<T*>(data);
+}
+template <typename T>
+T* device(const std::vector<T>& values) {
+  T* data = device<T>(values.size() + 1);
+  CHECK(cudaMemcpy(data, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice));
+  return data;
+}
+
+__global__ void fill(__nv_bfloat16* to, size_t count, uint32_t seed) {
+  for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < count; i += size_t{gridDim.x} * blockDim.x) {
+    uint32_t x = static_cast<uint32_t>(i * 2654435761u) ^ seed;
+    x ^= x >> 16;
+    x *= 0x7feb352d;
+    x ^= x >> 15;
+    x *= 0x846ca68b;
+    x ^= x >> 16;
+    to[i] = __float2bfloat16(static_cast<float>(x & 0xffff) / 32768.0f - 1.0f);
+  }
+}
+
+template <typename Run>
+double median_ms(Run run, int repeats = 5) {
+  cudaEvent_t begin;
+  cudaEvent_t end;
+  CHECK(cudaEventCreate(&begin));
+  CHECK(cudaEventCreate(&end));
+  std::vector<float> times;
+  for (int i = 0; i < repeats + 1; ++i) {
+    CHECK(cudaEventRecord(begin));
+    run();
+    CHECK(cudaEventRecord(end));
+    CHECK(cudaEventSynchronize(end));
+    float ms = 0;
+    CHECK(cudaEventElapsedTime(&ms, begin, end));
+    if (i > 0) times.push_back(ms);
+  }
+  CHECK(cudaGetLastError());
+  std::sort(times.begin(), times.end());
+  return static_cast<double>(times[times.size() / 2]);
+}
+
+struct Cache {
+  explicit Cache(int max_tokens) : tokens(max_tokens) {
+    const KvLayout layout{kDim, 2};
+    const size_t page_bytes = static_cast<size_t>(layout.page_bytes(kPage));
+    const int pages = tokens / kPage * kKvHeads;
+    auto* data = device<uint8_t>(page_bytes * static_cast<size_t>(pages));
+    fill<<<1024, 256>>>(reinterpret_cast<__nv_bfloat16*>(data), page_bytes * static_cast<size_t>(pages) / 2, 1);
+    std::vector<const void*> table;
+    for (int i = 0; i < pages; ++i) table.push_back(data + page_bytes * static_cast<size_t>(i));
+    std::shuffle(table.begin(), table.end(), std::mt19937(7));
+    const void** const tables = device(table);
+    for (int i = 0; i < kKvHeads; ++i) heads.push_back({tables + i * (tokens / kPage), nullptr, tokens, 0, 0, 0});
+    device_heads = device(heads);
+  }
+  void set_length(int length) {
+    for (DeviceKvHead& head : heads) head.length = length;
+    CHECK(cudaMemcpy(device_heads, heads.data(), heads.size() * sizeof(DeviceKvHead), cudaMemcpyHostToDevice));
+  }
+  DeviceKv view() const { return {DType::kBF16, kDim, kPage, kKvHeads, device_heads}; }
+
+  int tokens;
+  std::vector<DeviceKvHead> heads;
+  DeviceKvHead* device_heads = nullptr;
+};
+
+// The versions, by what sets them apart from the one that is used.
+struct Used : PrefillConfig<kDim, __nv_bfloat16> {};
+struct QueriesShared : Used {
+  static constexpr bool kQueryRegisters = false;
+};
+struct NoTurns : Used {
+  static constexpr bool kTurns = false;
+};
+struct AlwaysRescaled : Used {
+  static constexpr bool kLazy = false;
+};
+struct Plain : Used {
+  static constexpr bool kOverlap = false;
+  static constexpr bool kTurns = false;
+};
+struct PlainShared : Plain {
+  static constexpr bool kQueryRegisters = false;
+};
+
+struct Version {
+  const char* name;
+  cudaError_t (*launch)(const PrefillArgs&, int, cudaStream_t);
+};
+constexpr Version kVersions[] = {
+    {"used", launch_config<Used>},        {"queries in shared memory", launch_config<QueriesShared>},
+    {"no turns", launch_config<NoTurns>}, {"always rescaled", launch_config<AlwaysRescaled>},
+    {"no overlap", launch_config<Plain>}, {"no overlap, queries in shared memory", launch_config<PlainShared>},
+};
+
+struct Bench {
+  DeviceTraits traits;
+  Cache cache{131072};
+  __nv_bfloat16* q = device<__nv_bfloat16>(size_t{131072} * kHeads * kDim);
+  __nv_bfloat16* out = device<__nv_bfloat16>(size_t{131072} * kHeads * kDim);
+  __nv_bfloat16* other = device<__nv_bfloat16>(size_t{131072} * kHeads * kDim);
+  void* workspace = device<uint8_t>(prefill_workspace_bytes());
+
+  PrefillParams params(int tokens, const DevicePlan* plan) {
+    cache.set_length(tokens);
+    PrefillParams p;
+    p.q = q;
+    p.out = out;
+    p.q_stride = p.out_stride = kHeads * kDim;
+    p.tokens = tokens;
+    p.num_heads = kHeads;
+    p.scale = 1.0f / std::sqrt(static_cast<float>(kDim));
+    p.plan = plan;
+    p.kv = cache.view();
+    p.workspace = workspace;
+    return p;
+  }
+
+  void run(const Version& version, const PrefillParams& p) {
+    const PrefillArgs args = prefill_args(p);
+    CHECK(cudaMemsetAsync(args.next_item, 0, 4, nullptr));
+    CHECK(version.launch(args, traits.num_sms, nullptr));
+  }
+
+  // Relative difference of some rows of `out` and `other`.
+  double difference(int tokens) const {
+    double sum = 0;
+    double norm = 0;
+    std::vector<uint16_t> a(kHeads * kDim);
+    std::vector<uint16_t> b(kHeads * kDim);
+    for (int i = 0; i < 64; ++i) {
+      const size_t row = static_cast<size_t>(i == 63 ? tokens - 1 : tokens / 64 * i + i * 7 % 64) * kHeads * kDim;
+      CHECK(cudaMemcpy(a.data(), out + row, a.size() * 2, cudaMemcpyDeviceToHost));
+      CHECK(cudaMemcpy(b.data(), other + row, b.size() * 2, cudaMemcpyDeviceToHost));
+      for (size_t j = 0; j < a.size(); ++j) {
+        const double x = static_cast<double>(bf16_to_f32(a[j]));
+        const double y = static_cast<double>(bf16_to_f32(b[j]));
+        sum += (x - y) * (x - y);
+        norm += y * y;
+      }
+    }
+    return std::sqrt(sum / norm);
+  }
+
+  void compare(const char* what, int tokens, double flops, const DevicePlan* plan, bool all) {
+    PrefillParams p = params(tokens, plan);
+    p.out = other;
+    DeviceTraits portable = traits;
+    portable.set = KernelSet::kPortable;
+    const bool known = plan != nullptr || tokens <= 32768;  // dense at 128k would take the portable kernel seconds
+    double portable_ms = 0;
+    if (known) portable_ms = median_ms([&] { (void)launch_prefill(portable, p, nullptr); }, 1);
+    p.out = out;
+    for (const Version& version : kVersions) {
+      if (!all && &version != &kVersions[0]) continue;
+      CHECK(cudaMemset(out, 0xff, size_t(tokens) * kHeads * kDim * 2));
+      const double ms = median_ms([&] { run(version, p); });
+      std::printf("%-34s %-38s %8.2f ms %5.0f TFLOP/s", what, version.name, ms, flops / ms / 1e9);
+      if (known) std::printf(", difference %.4f, portable %.0f TFLOP/s", difference(tokens), flops / portable_ms / 1e9);
+      std::printf("\n");
+      std::fflush(stdout);
+    }
+  }
+};
+
+// Lists as a model makes them: heavy-tailed counts around `density` of what lies before, in runs of mixed length.
+double make_lists(int tokens, int block, double density, DevicePlan& plan) {
+  std::mt19937 random(11);
+  std::lognormal_distribution<double> tail(-0.5, 1.0);  // of mean one
+  std::geometric_distribution<int> runs(0.4);
+  const int segments = tokens / kSegment;
+  std::vector<int64_t> offsets = {0};
+  std::vector<int32_t> blocks;
+  double pairs = 0;
+  for (int head = 0; head < kKvHeads; ++head) {
+    for (int segment = 0; segment < segments; ++segment) {
+      const int before = segment * (kSegment / block);
+      const int wanted = std::min(before, static_cast<int>(before * density * tail(random)) + (before > 0 ? 1 : 0));
+      std::vector<uint8_t> chosen(static_cast<size_t>(before), 0);
+      for (int count = 0; count < wanted;) {
+        const int first = static_cast<int>(random() % static_cast<unsigned>(before));
+        const int run = 1 + runs(random);
+        for (int i = first; i < std::min(before, first + run) && count < wanted; ++i) {
+          count += chosen[static_cast<size_t>(i)] == 0 ? 1 : 0;
+          chosen[static_cast<size_t>(i)] = 1;
+        }
+      }
+      for (int i = 0; i < before; ++i) {
+        if (chosen[static_cast<size_t>(i)] != 0) blocks.push_back(i);
+      }
+      offsets.push_back(static_cast<int64_t>(blocks.size()));
+      pairs += static_cast<double>(wanted) * block * kSegment + kSegment * (kSegment + 1) / 2.0;
+    }
+  }
+  plan.segment = kSegment;
+  plan.block = block;
+  plan.first_segment = 0;
+  plan.num_segments = segments;
+  plan.dense = nullptr;
+  plan.offsets = device(offsets);
+  plan.blocks = device(blocks);
+  auto* order = device<int32_t>(static_cast<size_t>(kKvHeads * segments));
+  (void)order_lists(plan, kKvHeads, order, nullptr);
+  plan.order = order;
+  return pairs * (kHeads / kKvHeads);
+}
+
+void decode(Bench& bench, KernelSet set, int keys) {
+  bench.cache.set_length(keys);
+  DecodeParams p;
+  p.q = bench.q;
+  p.out = bench.out;
+  p.q_stride = p.out_stride = kHeads * kDim;
+  p.num_heads = kHeads;
+  p.scale = 1.0f / std::sqrt(static_cast<float>(kDim));
+  p.kv = bench.cache.view();
+  DeviceTraits traits = bench.traits;
+  traits.set = set;
+  const size_t bytes = decode_workspace_bytes(traits, p);
+  p.workspace = device<uint8_t>(bytes);
+  CHECK(cudaMemset(p.workspace, 0, bytes));
+  constexpr int kCalls = 10;
+  const double ms = median_ms([&] {
+                      for (int i = 0; i < kCalls; ++i) (void)launch_decode(traits, p, nullptr);
+                    }) /
+                    kCalls;
+  const double read = 2.0 * keys * kKvHeads * kDim * 2;
+  std::printf("decode %6d keys, %-8s %33s %8.4f ms %5.2f TB/s\n", keys,
+              set == KernelSet::kHopper ? "hopper" : "portable", "", ms, read / ms / 1e9);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool all = argc > 1 && std::string(argv[1]) == "versions";
+  Bench bench{*device_traits(0)};
+  fill<<<1024, 256>>>(bench.q, size_t{131072} * kHeads * kDim, 77);
+  CHECK(cudaDeviceSynchronize());
+  for (const int tokens : {32768, 65536, 131072}) {
+    const double flops = 4.0 * kDim * kHeads * (static_cast<double>(tokens) * (tokens + 1) / 2);
+    bench.compare(("dense " + std::to_string(tokens)).c_str(), tokens, flops, nullptr, all);
+  }
+  for (const int block : {8, 16, 64}) {
+    DevicePlan plan;
+    const double pairs = make_lists(131072, block, 0.1, plan);
+    bench.compare(("lists of blocks of " + std::to_string(block) + ", 131072").c_str(), 131072, 4.0 * kDim * pairs,
+                  &plan, all && block == 8);
+    plan.order = nullptr;
+    if (block == 8) bench.compare("the same, kv_head by kv_head", 131072, 4.0 * kDim * pairs, &plan, false);
+  }
+  for (const int keys : {4096, 32768, 131072}) {
+    decode(bench, KernelSet::kHopper, keys);
+    decode(bench, KernelSet::kPortable, keys);
+  }
+  const size_t bytes = size_t{1} << 30;
+  const double ms = median_ms([&] { CHECK(cudaMemcpyAsync(bench.other, bench.out, bytes, cudaMemcpyDeviceToDevice)); });
+  std::printf("copy of 1 GiB: %.2f TB/s, read and written\n", 2.0 * static_cast<double>(bytes) / ms / 1e9);
+  return 0;
+}

@@ -1,0 +1,9 @@
+#include "kernels/attention/cuda/decode_launch.cuh"
+
+namespace ei::kernels::cuda {
+
+cudaError_t decode_128(const DecodeArgs& args, DType kv_type, bool bulk, int ctas, cudaStream_t stream) {
+  return launch_decode_dim<128>(args, kv_type, bulk, ctas, stream);
+}
+
+}  // namespace ei::kernels::cuda

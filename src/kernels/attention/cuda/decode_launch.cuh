@@ -1,0 +1,32 @@
+// Launches the decoding kernel of one head_dim.
+#pragma once
+
+#include "kernels/attention/cuda/decode.cuh"
+#include "kernels/attention/cuda/launches.h"
+
+namespace ei::kernels::cuda {
+
+template <int kDim, typename T, bool kBulk>
+cudaError_t launch_decode_copies(const DecodeArgs& args, int ctas, cudaStream_t stream) {
+  using Kernel = Decode<kDim, T, kBulk>;
+  const auto kernel = decode_attention<kDim, T, kBulk>;
+  const cudaError_t error =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Kernel::kDynamicBytes);
+  if (error != cudaSuccess) return error;
+  kernel<<<ctas, Kernel::kThreads, Kernel::kDynamicBytes, stream>>>(args);
+  return cudaGetLastError();
+}
+
+template <int kDim, typename T>
+cudaError_t launch_decode_type(const DecodeArgs& args, bool bulk, int ctas, cudaStream_t stream) {
+  return bulk ? launch_decode_copies<kDim, T, true>(args, ctas, stream)
+              : launch_decode_copies<kDim, T, false>(args, ctas, stream);
+}
+
+template <int kDim>
+cudaError_t launch_decode_dim(const DecodeArgs& args, DType kv_type, bool bulk, int ctas, cudaStream_t stream) {
+  return kv_type == DType::kF16 ? launch_decode_type<kDim, __half>(args, bulk, ctas, stream)
+                                : launch_decode_type<kDim, __nv_bfloat16>(args, bulk, ctas, stream);
+}
+
+}  // namespace ei::kernels::cuda

@@ -1,0 +1,9 @@
+#include "kernels/attention/cuda/prefill_launch_sm80.cuh"
+
+namespace ei::kernels::cuda {
+
+cudaError_t prefill_64_sm80(const PrefillArgs& args, DType kv_type, int sms, cudaStream_t stream) {
+  return launch_portable_dim<64>(args, kv_type, sms, stream);
+}
+
+}  // namespace ei::kernels::cuda
