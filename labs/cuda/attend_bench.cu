@@ -84,7 +84,8 @@ struct Cache {
     const KvLayout layout{kDim, 2};
     const size_t page_bytes = static_cast<size_t>(layout.page_bytes(kPage));
     const int pages = tokens / kPage * kKvHeads;
-    auto* data = device<uint8_t>(page_bytes * static_cast<size_t>(pages));
+    uint8_t* const data = device<uint8_t>(page_bytes * static_cast<size_t>(pages));
+    memory = data;
     fill<<<1024, 256>>>(reinterpret_cast<__nv_bfloat16*>(data), page_bytes * static_cast<size_t>(pages) / 2, 1);
     std::vector<const void*> table;
     for (int i = 0; i < pages; ++i) table.push_back(data + page_bytes * static_cast<size_t>(i));
@@ -100,14 +101,16 @@ struct Cache {
   DeviceKv view() const { return {DType::kBF16, kDim, kPage, kKvHeads, device_heads}; }
 
   int tokens;
+  uint8_t* memory = nullptr;
   std::vector<DeviceKvHead> heads;
   DeviceKvHead* device_heads = nullptr;
 };
 
 // The versions, by what sets them apart from the one that is used.
 struct Used : PrefillConfig<kDim, __nv_bfloat16> {};
-struct QueriesShared : Used {
-  static constexpr bool kQueryRegisters = false;
+struct Keys112 : Used {
+  static constexpr int kTileKeys = 112;
+  static constexpr int kStages = 4;
 };
 struct NoTurns : Used {
   static constexpr bool kTurns = false;
@@ -115,12 +118,11 @@ struct NoTurns : Used {
 struct AlwaysRescaled : Used {
   static constexpr bool kLazy = false;
 };
+struct QueriesShared : Used {
+  static constexpr bool kQueryRegisters = false;
+};
 struct Plain : Used {
   static constexpr bool kOverlap = false;
-  static constexpr bool kTurns = false;
-};
-struct PlainShared : Plain {
-  static constexpr bool kQueryRegisters = false;
 };
 
 struct Version {
@@ -128,9 +130,12 @@ struct Version {
   cudaError_t (*launch)(const PrefillArgs&, int, cudaStream_t);
 };
 constexpr Version kVersions[] = {
-    {"used", launch_config<Used>},        {"queries in shared memory", launch_config<QueriesShared>},
-    {"no turns", launch_config<NoTurns>}, {"always rescaled", launch_config<AlwaysRescaled>},
-    {"no overlap", launch_config<Plain>}, {"no overlap, queries in shared memory", launch_config<PlainShared>},
+    {"used", launch_config<Used>},
+    {"no turns", launch_config<NoTurns>},
+    {"tiles of 112 keys, 4 stages", launch_config<Keys112>},
+    {"always rescaled", launch_config<AlwaysRescaled>},
+    {"queries in shared memory", launch_config<QueriesShared>},
+    {"no overlap", launch_config<Plain>},
 };
 
 struct Bench {
@@ -245,6 +250,25 @@ double make_lists(int tokens, int block, double density, DevicePlan& plan) {
   return pairs * (kHeads / kKvHeads);
 }
 
+// The other head_dims, dense at 32k; the same memory, other pages.
+void other_dims(Bench& bench, int dim) {
+  constexpr int kTokens = 32768;
+  const size_t page_bytes = static_cast<size_t>(KvLayout{dim, 2}.page_bytes(kPage));
+  std::vector<const void*> table;
+  for (int i = 0; i < kTokens / kPage * kKvHeads; ++i)
+    table.push_back(bench.cache.memory + page_bytes * static_cast<size_t>(i));
+  const void** const tables = device(table);
+  std::vector<DeviceKvHead> heads;
+  for (int i = 0; i < kKvHeads; ++i) heads.push_back({tables + i * (kTokens / kPage), nullptr, kTokens, 0, 0, 0});
+  PrefillParams p = bench.params(kTokens, nullptr);
+  p.q_stride = p.out_stride = kHeads * dim;
+  p.scale = 1.0f / std::sqrt(static_cast<float>(dim));
+  p.kv = {DType::kBF16, dim, kPage, kKvHeads, device(heads)};
+  const double flops = 4.0 * dim * kHeads * (static_cast<double>(kTokens) * (kTokens + 1) / 2);
+  const double ms = median_ms([&] { (void)launch_prefill(bench.traits, p, nullptr); });
+  std::printf("dense %d, head_dim %3d %50s %8.2f ms %5.0f TFLOP/s\n", kTokens, dim, "", ms, flops / ms / 1e9);
+}
+
 void decode(Bench& bench, KernelSet set, int keys) {
   bench.cache.set_length(keys);
   DecodeParams p;
@@ -284,10 +308,11 @@ int main(int argc, char** argv) {
     DevicePlan plan;
     const double pairs = make_lists(131072, block, 0.1, plan);
     bench.compare(("lists of blocks of " + std::to_string(block) + ", 131072").c_str(), 131072, 4.0 * kDim * pairs,
-                  &plan, all && block == 8);
+                  &plan, all && block != 16);
     plan.order = nullptr;
     if (block == 8) bench.compare("the same, kv_head by kv_head", 131072, 4.0 * kDim * pairs, &plan, false);
   }
+  for (const int dim : {64, 96, 256}) other_dims(bench, dim);
   for (const int keys : {4096, 32768, 131072}) {
     decode(bench, KernelSet::kHopper, keys);
     decode(bench, KernelSet::kPortable, keys);

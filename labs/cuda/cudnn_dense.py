@@ -40,6 +40,16 @@ def main():
             ms = median_ms(lambda: attend(q, k, v))
             flops = 4 * 128 * 32 * tokens * (tokens + 1) / 2
             print(f"cuDNN dense {tokens:6d}, {groups}: {ms:8.2f} ms {flops / ms / 1e9:5.0f} TFLOP/s", flush=True)
+        for dim in (64, 96, 256):
+            tokens = 32768
+            q = torch.rand(1, 32, tokens, dim, device="cuda", dtype=torch.bfloat16) * 2 - 1
+            k, v = (torch.rand(1, 8, tokens, dim, device="cuda", dtype=torch.bfloat16) * 2 - 1 for _ in range(2))
+            try:
+                ms = median_ms(lambda: attend(q, k, v))
+                print(f"cuDNN dense {tokens}, head_dim {dim}: {ms:.2f} ms "
+                      f"{4 * dim * 32 * tokens * (tokens + 1) / 2 / ms / 1e9:.0f} TFLOP/s")
+            except RuntimeError as error:
+                print(f"cuDNN dense, head_dim {dim}:", str(error).splitlines()[0])
         # One query row per head against a long cache.
         k, v = (torch.rand(1, 8, 131072, 128, device="cuda", dtype=torch.bfloat16) for _ in range(2))
         q = torch.rand(1, 32, 1, 128, device="cuda", dtype=torch.bfloat16)

@@ -137,30 +137,36 @@ TEST(GpuDecode, CapsScoresAndTakesF32) {
                 {.q_type = DType::kF32, .out_type = DType::kF32, .softcap = 3}, decode);
 }
 
-TEST(GpuOrder, BeginsWithTheLongestLists) {
-  if (!has_gpu()) GTEST_SKIP() << "no GPU";
-  Random random(5);
+// 0 .. kv_heads * segments ordered by length, with `by_head` inside every kv_head.
+void check_order(int32_t segments, bool by_head) {
   constexpr int32_t kHeads = 3;
-  constexpr int32_t kSegments = 211;
+  Random random(5);
   std::vector<int64_t> offsets = {0};
-  for (int i = 0; i < kHeads * kSegments; ++i) offsets.push_back(offsets.back() + random.below(40));
-  std::vector<uint8_t> dense(kSegments, 0);
+  for (int i = 0; i < kHeads * segments; ++i) offsets.push_back(offsets.back() + random.below(40));
+  std::vector<uint8_t> dense(static_cast<size_t>(segments), 0);
   dense[7] = 1;
   const DeviceArray<int64_t> device_offsets(offsets);
   const DeviceArray<uint8_t> device_dense(dense);
-  const DeviceArray<int32_t> order(static_cast<size_t>(kHeads * kSegments));
-  kernels::cuda::DevicePlan plan{64, 8, 100, kSegments, device_dense.data(), device_offsets.data(), nullptr, nullptr};
+  const DeviceArray<int32_t> order(static_cast<size_t>(kHeads * segments));
+  kernels::cuda::DevicePlan plan{64, 8, 100, segments, device_dense.data(), device_offsets.data(), nullptr, nullptr};
   ASSERT_TRUE(kernels::cuda::order_lists(plan, kHeads, order.data(), nullptr).ok());
-  std::vector<int32_t> want(static_cast<size_t>(kHeads * kSegments));
+  std::vector<int32_t> want(static_cast<size_t>(kHeads * segments));
   for (size_t i = 0; i < want.size(); ++i) want[i] = static_cast<int32_t>(i);
   std::stable_sort(want.begin(), want.end(), [&](int32_t a, int32_t b) {
     const auto length = [&](int32_t list) {
       const auto at = static_cast<size_t>(list);
-      return list % kSegments == 7 ? int64_t{107} * 8 : offsets[at + 1] - offsets[at];
+      return list % segments == 7 ? int64_t{107} * 8 : offsets[at + 1] - offsets[at];
     };
+    if (by_head && a / segments != b / segments) return a / segments < b / segments;
     return length(a) > length(b);
   });
   EXPECT_EQ(order.read(), want);
+}
+
+TEST(GpuOrder, BeginsWithTheLongestLists) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  check_order(16, false);
+  check_order(211, true);
 }
 
 }  // namespace

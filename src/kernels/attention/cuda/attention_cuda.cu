@@ -28,8 +28,8 @@ void check_cache(const DeviceTraits& traits, const DeviceKv& kv, DType q_type, i
   EI_CHECK(q_type == kv.type || q_type == DType::kF32);
 }
 
-// Hopper's decoding kernel fills an SM alone, the portable one half of it.
-int32_t decode_ctas(const DeviceTraits& traits) { return hopper(traits) ? traits.num_sms : 2 * traits.num_sms; }
+// Two fit on an SM.
+int32_t decode_ctas(const DeviceTraits& traits) { return 2 * traits.num_sms; }
 
 int32_t decode_lines_per_head(const DecodeParams& params) {
   const int64_t rows = params.tokens * (params.num_heads / params.kv.kv_heads);

@@ -108,7 +108,8 @@ size_t decode_workspace_bytes(const DeviceTraits& traits, const DecodeParams& pa
 // `stream` is a cudaStream_t.
 Status launch_prefill(const DeviceTraits& traits, const PrefillParams& params, void* stream);
 Status launch_decode(const DeviceTraits& traits, const DecodeParams& params, void* stream);
-// order = the lists of the plan, longest first (equal ones by number). [kv_heads * num_segments]
+// order = the lists of the plan, longest first (equal ones by number), with many segments kv_head by kv_head.
+// [kv_heads * num_segments]
 Status order_lists(const DevicePlan& plan, int32_t kv_heads, int32_t* order, void* stream);
 
 }  // namespace ei::kernels::cuda

@@ -19,14 +19,14 @@ struct Decode {
   static constexpr KvLayout kLayout{kDim, 2};
   static constexpr int kBlockBytes = kLayout.block_bytes();
   static constexpr int kHalfBytes = kLayout.half_bytes();
-  static constexpr int kWarps = (kDim == 256 ? 4 : 8) / (kBulk ? 1 : 2);
+  static constexpr int kWarps = kDim == 256 ? 2 : 4;  // two such CTAs fit on an SM
   static constexpr int kThreads = 32 * kWarps;
   static constexpr int kTileKeys = 16 * kWarps;
   static constexpr int kStageBytes = 2 * kBlockBytes;  // of one warp
-  static constexpr int kStages = kBulk ? (192 << 10) / (kWarps * kStageBytes) : 2;
+  static constexpr int kStages = kBulk ? (96 << 10) / (kWarps * kStageBytes) : 2;
   static constexpr int kPartFloats = kLineRows * (kDim + 2);
-  static constexpr int kMergeBytes = kWarps / 2 * kPartFloats * 4;
-  static constexpr int kDynamicBytes = kWarps * kStages * kStageBytes + kMergeBytes;
+  static constexpr int kDynamicBytes = kWarps * kStages * kStageBytes;
+  static_assert(kWarps / 2 * kPartFloats * 4 <= kDynamicBytes);
 
   struct Shared {
     uint64_t full[kWarps][kStages];
@@ -36,7 +36,7 @@ struct Decode {
   const DecodeArgs& args;
   Shared& shared;
   const uint32_t tiles;  // this warp's stages
-  float* const merging;  // [kWarps / 2][kPartFloats]
+  float* const merging;  // [kWarps / 2][kPartFloats], where the stages are, which are empty then
   DecodeLine line{};
   DeviceKvHead head{};
   uint32_t parities = 0;  // bit s: the parity that stage s is waited for with
@@ -217,6 +217,7 @@ struct Decode {
       __syncthreads();
       if (warp() < half) add_part(merging + warp() * kPartFloats, out, state);
     }
+    if constexpr (kBulk) async_proxy_fence();  // bulk copies come into the same memory next
   }
 
   // The parts of a line, one behind the other, become its output: a warp a row, four columns a lane and step.
@@ -349,9 +350,7 @@ __global__ void __launch_bounds__(Decode<kDim, T, kBulk>::kThreads, 1)
       __syncthreads();
     }
     const uint32_t own = threadIdx.x / 32 * Kernel::kStages * Kernel::kStageBytes;
-    Kernel{args, shared, shared_address(decode_tiles) + own,
-           reinterpret_cast<float*>(decode_tiles + Kernel::kWarps * Kernel::kStages * Kernel::kStageBytes)}
-        .run();
+    Kernel{args, shared, shared_address(decode_tiles) + own, reinterpret_cast<float*>(decode_tiles)}.run();
   }
 }
 

@@ -23,7 +23,7 @@ struct PrefillConsumer {
   const int warpgroup;
 
   PipelineState<Config::kStages> at{};
-  PipelineState<2> item_at{};
+  PipelineState<kItemSlots> item_at{};
 
   __device__ __forceinline__ int lane() const { return threadIdx.x % 32; }
   __device__ __forceinline__ int row() const { return warpgroup * 64 + threadIdx.x % 128 / 32 * 16 + lane() / 4; }
@@ -44,13 +44,16 @@ struct PrefillConsumer {
     return (item.first_token + token) * stride + static_cast<int64_t>(head) * kDim;
   }
 
-  __device__ __forceinline__ PrefillItem next_item() {
-    barrier_wait(&shared.item_full[item_at.stage], item_at.parity);
-    const PrefillItem item = shared.items[item_at.stage];
-    __syncwarp();
-    if (lane() == 0) barrier_arrive(&shared.item_empty[item_at.stage]);
+  // The slot of the next item; it can be read until leave().
+  __device__ __forceinline__ int next_item() {
+    const int slot = item_at.stage;
+    barrier_wait(&shared.item_full[slot], item_at.parity);
     item_at.advance();
-    return item;
+    return slot;
+  }
+  __device__ __forceinline__ void leave(int slot) {
+    __syncwarp();
+    if (lane() == 0) barrier_arrive(&shared.item_empty[slot]);
   }
 
   __device__ __forceinline__ void load_queries(const PrefillItem& item, uint32_t (&q)[kQueryWords]) {
@@ -117,24 +120,30 @@ struct PrefillConsumer {
     wgmma_commit();
   }
 
-  __device__ __forceinline__ void mask_scores(float (&scores)[kKeys / 2], int stage, const int32_t (&positions)[2]) {
+  __device__ __forceinline__ void mask_scores(float (&scores)[kKeys / 2], int stage, const PrefillItem& item) {
     if (shared.masked[stage] == 0) return;
+    int32_t newest[2];
+    int32_t oldest[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      newest[r] = args.first_position + item.first_token + (item.row + row() + 8 * r) / args.group;
+      oldest[r] = args.window > 0 ? newest[r] - args.window : INT32_MIN;
+    }
 #pragma unroll
     for (int i = 0; i < kKeys / 8; ++i) {
       const int2 key = shared.positions[stage][i * 4 + lane() % 4];
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        const int32_t oldest = args.window > 0 ? positions[r] - args.window : INT32_MIN;
-        if (key.x > positions[r] || key.x <= oldest) scores[4 * i + 2 * r] = -INFINITY;
-        if (key.y > positions[r] || key.y <= oldest) scores[4 * i + 2 * r + 1] = -INFINITY;
+        if (key.x > newest[r] || key.x <= oldest[r]) scores[4 * i + 2 * r] = -INFINITY;
+        if (key.y > newest[r] || key.y <= oldest[r]) scores[4 * i + 2 * r + 1] = -INFINITY;
       }
     }
   }
 
-  __device__ __forceinline__ bool weigh(float (&scores)[kKeys / 2], int stage, const int32_t (&positions)[2],
-                                        RowState& state, float (&factor)[2]) {
+  __device__ __forceinline__ bool weigh(float (&scores)[kKeys / 2], int stage, const PrefillItem& item, RowState& state,
+                                        float (&factor)[2]) {
     if constexpr (Config::kSoftcap) cap_scores(scores, args.scale, args.softcap);
-    mask_scores(scores, stage, positions);
+    mask_scores(scores, stage, item);
     return softmax_step<Config::kLazy>(scores, Config::kSoftcap ? 1.0f : args.scale, state, factor);
   }
 
@@ -147,82 +156,6 @@ struct PrefillConsumer {
   }
   __device__ __forceinline__ void release(int stage) {
     if (lane() == 0) barrier_arrive(&shared.empty[stage]);
-  }
-
-  __device__ __forceinline__ void attend(const PrefillItem& item, uint32_t (&q)[kQueryWords], float (&out)[kDim / 2],
-                                         RowState& state) {
-    float scores[kKeys / 2];
-    uint32_t weights[kKeys / 4];
-    float factor[2];
-    const int32_t begin = args.first_position + item.first_token;
-    const int32_t positions[2] = {begin + (item.row + row()) / args.group, begin + (item.row + row() + 8) / args.group};
-#pragma unroll
-    for (int i = 0; i < kDim / 2; ++i) out[i] = 0;
-    if constexpr (!Config::kOverlap) {
-      for (int tile = 0; tile < item.key_tiles; ++tile) {
-        barrier_wait(&shared.full[at.stage], at.parity);
-        pin(scores);
-        wgmma_fence();
-        multiply_keys(scores, q, at.stage);
-        wgmma_wait<0>();
-        pin(scores);
-        if (weigh(scores, at.stage, positions, state, factor)) scale_rows(out, factor[0], factor[1]);
-        pack_weights<T>(scores, weights);
-        pin(weights);
-        pin(out);
-        wgmma_fence();
-        multiply_values(out, weights, at.stage);
-        wgmma_wait<0>();
-        pin(out);
-        release(at.stage);
-        at.advance();
-      }
-    } else {
-      barrier_wait(&shared.full[at.stage], at.parity);
-      begin_turn();
-      pin(scores);
-      wgmma_fence();
-      multiply_keys(scores, q, at.stage);
-      end_turn();
-      wgmma_wait<0>();
-      pin(scores);
-      weigh(scores, at.stage, positions, state, factor);
-      pack_weights<T>(scores, weights);
-      int before = at.stage;
-      at.advance();
-      for (int tile = 1; tile < item.key_tiles; ++tile) {
-        barrier_wait(&shared.full[at.stage], at.parity);
-        begin_turn();
-        pin(weights);
-        pin(scores);
-        pin(out);
-        wgmma_fence();
-        multiply_keys(scores, q, at.stage);
-        multiply_values(out, weights, before);
-        end_turn();
-        wgmma_wait<1>();
-        pin(scores);
-        const bool grown = weigh(scores, at.stage, positions, state, factor);
-        pin(scores);
-        compute_before(state.sum[0] + state.sum[1]);
-        wgmma_wait<0>();
-        pin(out);
-        release(before);
-        pack_weights<T>(scores, weights);
-        if (grown) scale_rows(out, factor[0], factor[1]);
-        before = at.stage;
-        at.advance();
-      }
-      begin_turn();
-      pin(weights);
-      pin(out);
-      wgmma_fence();
-      multiply_values(out, weights, before);
-      end_turn();
-      wgmma_wait<0>();
-      pin(out);
-      release(before);
-    }
   }
 
   __device__ __forceinline__ void write(const PrefillItem& item, const float (&out)[kDim / 2],
@@ -243,21 +176,128 @@ struct PrefillConsumer {
     }
   }
 
-  __device__ void run() {
+  // Tile by tile: scores, softmax, values.
+  __device__ __forceinline__ void run_plain() {
+    uint32_t q[kQueryWords];
+    float out[kDim / 2];
+    float scores[kKeys / 2];
+    uint32_t weights[kKeys / 4];
+    float factor[2];
+    for (;;) {
+      const int slot = next_item();
+      const PrefillItem& item = shared.items[slot];
+      if (item.kv_head < 0) return;
+      load_queries(item, q);
+      RowState state;
+#pragma unroll
+      for (int i = 0; i < kDim / 2; ++i) out[i] = 0;
+      for (int left = item.key_tiles; left > 0; --left) {
+        barrier_wait(&shared.full[at.stage], at.parity);
+        pin(scores);
+        wgmma_fence();
+        multiply_keys(scores, q, at.stage);
+        wgmma_wait<0>();
+        pin(scores);
+        if (weigh(scores, at.stage, item, state, factor)) scale_rows(out, factor[0], factor[1]);
+        pack_weights<T>(scores, weights);
+        pin(weights);
+        pin(out);
+        wgmma_fence();
+        multiply_values(out, weights, at.stage);
+        wgmma_wait<0>();
+        pin(out);
+        release(at.stage);
+        at.advance();
+      }
+      write(item, out, state);
+      leave(slot);
+    }
+  }
+
+  // The compiler keeps what follows from this in uniform registers, as the operands of wgmma must be; of a value from
+  // shared memory it does not know that all lanes have the same.
+  static __device__ __forceinline__ int uniform(int value) { return __shfl_sync(~0u, value, 0); }
+
+  // Takes the next item; its queries are on their way. Returns its tiles; 0: there is none.
+  __device__ __forceinline__ int begin_next(int& slot, uint32_t (&q)[kQueryWords]) {
+    slot = next_item();
+    const int tiles_of_keys = uniform(shared.items[slot].kv_head < 0 ? 0 : shared.items[slot].key_tiles);
+    if (tiles_of_keys > 0) load_queries(shared.items[slot], q);
+    return tiles_of_keys;
+  }
+
+  // The scores of a tile are multiplied together with the values of the one before, whose softmax is then over.
+  __device__ __forceinline__ void run_overlapped() {
     if constexpr (Config::kTurns) {
       if (warpgroup == 1) named_arrive(2, 256);
     }
     uint32_t q[kQueryWords];
     float out[kDim / 2];
-    PrefillItem item = next_item();
-    if (item.kv_head >= 0) load_queries(item, q);
-    while (item.kv_head >= 0) {
+    float scores[kKeys / 2];
+    uint32_t weights[kKeys / 4];
+    float factor[2];
+    int slot;
+    int left = begin_next(slot, q);
+    while (left > 0) {
       RowState state;
-      attend(item, q, out, state);
-      const PrefillItem next = next_item();
-      if (next.kv_head >= 0) load_queries(next, q);  // they arrive while this item is written
-      write(item, out, state);
-      item = next;
+#pragma unroll
+      for (int i = 0; i < kDim / 2; ++i) out[i] = 0;
+      barrier_wait(&shared.full[at.stage], at.parity);
+      begin_turn();
+      pin(scores);
+      wgmma_fence();
+      multiply_keys(scores, q, at.stage);
+      end_turn();
+      wgmma_wait<0>();
+      pin(scores);
+      weigh(scores, at.stage, shared.items[slot], state, factor);
+      pack_weights<T>(scores, weights);
+      int before = at.stage;
+      at.advance();
+      while (--left > 0) {
+        barrier_wait(&shared.full[at.stage], at.parity);
+        begin_turn();
+        pin(weights);
+        pin(scores);
+        pin(out);
+        wgmma_fence();
+        multiply_keys(scores, q, at.stage);
+        multiply_values(out, weights, before);
+        end_turn();
+        wgmma_wait<1>();
+        pin(scores);
+        const bool grown = weigh(scores, at.stage, shared.items[slot], state, factor);
+        pin(scores);
+        compute_before(state.sum[0] + state.sum[1]);
+        wgmma_wait<0>();
+        pin(out);
+        release(before);
+        pack_weights<T>(scores, weights);
+        if (grown) scale_rows(out, factor[0], factor[1]);
+        before = at.stage;
+        at.advance();
+      }
+      const int done = slot;
+      left = begin_next(slot, q);  // queries arrive beside the last product
+      begin_turn();
+      pin(weights);
+      pin(out);
+      wgmma_fence();
+      multiply_values(out, weights, before);
+      end_turn();
+      wgmma_wait<0>();
+      pin(out);
+      release(before);
+      write(shared.items[done], out, state);
+      leave(done);
+    }
+  }
+
+  __device__ void run() {
+    if constexpr (Config::kOverlap) {
+      run_overlapped();
+    } else {
+      run_plain();
     }
   }
 };

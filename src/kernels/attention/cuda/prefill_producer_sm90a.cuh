@@ -19,7 +19,7 @@ struct PrefillProducer {
   const uint32_t tiles;
 
   PipelineState<Config::kStages> at{};
-  PipelineState<2> item_at{};
+  PipelineState<kItemSlots> item_at{};
 
   // A lane's block of a tile: lane i < kTileBlocks has block i.
   struct Source {

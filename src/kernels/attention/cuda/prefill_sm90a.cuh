@@ -30,6 +30,7 @@ struct PrefillConfig {
 
 inline constexpr int kPrefillThreads = 384;
 inline constexpr int kConsumerWarps = 8;
+inline constexpr int kItemSlots = 3;  // an item that is being written, one that is read, one that is being found
 
 template <class Config>
 struct PrefillShared {
@@ -41,9 +42,9 @@ struct PrefillShared {
 
   uint64_t full[Config::kStages];
   uint64_t empty[Config::kStages];
-  uint64_t item_full[2];
-  uint64_t item_empty[2];
-  PrefillItem items[2];
+  uint64_t item_full[kItemSlots];
+  uint64_t item_empty[kItemSlots];
+  PrefillItem items[kItemSlots];
   int32_t masked[Config::kStages];
   int2 positions[Config::kStages][Config::kTileKeys / 2];  // of the keys of a masked tile; INT32_MAX: nobody's
 };
@@ -77,7 +78,7 @@ __global__ void __launch_bounds__(kPrefillThreads, 1) prefill_sm90a(const __grid
       barrier_init(&shared.full[i], 1);
       barrier_init(&shared.empty[i], kConsumerWarps);
     }
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < kItemSlots; ++i) {
       barrier_init(&shared.item_full[i], 1);
       barrier_init(&shared.item_empty[i], kConsumerWarps);
     }

@@ -13,7 +13,8 @@ namespace ei::kernels::cuda {
 // clang-format off
 #define EI_PLACES_0 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define EI_PLACES_32 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
-#define EI_PLACES_48 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define EI_PLACES_48 "%48, %49, %50, %51, %52, %53, %54, %55"
+#define EI_PLACES_56 "%56, %57, %58, %59, %60, %61, %62, %63"
 #define EI_PLACES_64 "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
 #define EI_PLACES_96 "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 #define EI_FLOATS_8(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
@@ -21,6 +22,7 @@ namespace ei::kernels::cuda {
 #define EI_FLOATS_32(i) EI_FLOATS_16(i), EI_FLOATS_16(i + 16)
 #define EI_ALL_64() EI_FLOATS_32(0)
 #define EI_ALL_96() EI_FLOATS_32(0), EI_FLOATS_16(32)
+#define EI_ALL_112() EI_FLOATS_32(0), EI_FLOATS_16(32), EI_FLOATS_8(48)
 #define EI_ALL_128() EI_FLOATS_32(0), EI_FLOATS_32(32)
 #define EI_ALL_256() EI_FLOATS_32(0), EI_FLOATS_32(32), EI_FLOATS_32(64), EI_FLOATS_32(96)
 #define EI_WGMMA_SS(N, TYPE, PLACES, FLOATS, A, B, P)                                                        \
@@ -45,13 +47,15 @@ namespace ei::kernels::cuda {
   }
 EI_WGMMA(64, EI_PLACES_0, EI_ALL_64, "%32", "%33", "%34", "%32, %33, %34, %35", "%36", "%37")
 EI_WGMMA(96, EI_PLACES_0 ", " EI_PLACES_32, EI_ALL_96, "%48", "%49", "%50", "%48, %49, %50, %51", "%52", "%53")
-EI_WGMMA(128, EI_PLACES_0 ", " EI_PLACES_32 ", " EI_PLACES_48, EI_ALL_128, "%64", "%65", "%66", "%64, %65, %66, %67", "%68", "%69")
-EI_WGMMA(256, EI_PLACES_0 ", " EI_PLACES_32 ", " EI_PLACES_48 ", " EI_PLACES_64 ", " EI_PLACES_96, EI_ALL_256, "%128", "%129", "%130", "%128, %129, %130, %131", "%132", "%133")
+EI_WGMMA(112, EI_PLACES_0 ", " EI_PLACES_32 ", " EI_PLACES_48, EI_ALL_112, "%56", "%57", "%58", "%56, %57, %58, %59", "%60", "%61")
+EI_WGMMA(128, EI_PLACES_0 ", " EI_PLACES_32 ", " EI_PLACES_48 ", " EI_PLACES_56, EI_ALL_128, "%64", "%65", "%66", "%64, %65, %66, %67", "%68", "%69")
+EI_WGMMA(256, EI_PLACES_0 ", " EI_PLACES_32 ", " EI_PLACES_48 ", " EI_PLACES_56 ", " EI_PLACES_64 ", " EI_PLACES_96, EI_ALL_256, "%128", "%129", "%130", "%128, %129, %130, %131", "%132", "%133")
 #undef EI_WGMMA
 #undef EI_WGMMA_RS
 #undef EI_WGMMA_SS
 #undef EI_ALL_64
 #undef EI_ALL_96
+#undef EI_ALL_112
 #undef EI_ALL_128
 #undef EI_ALL_256
 #undef EI_FLOATS_32
@@ -59,6 +63,7 @@ EI_WGMMA(256, EI_PLACES_0 ", " EI_PLACES_32 ", " EI_PLACES_48 ", " EI_PLACES_64 
 #undef EI_FLOATS_8
 #undef EI_PLACES_96
 #undef EI_PLACES_64
+#undef EI_PLACES_56
 #undef EI_PLACES_48
 #undef EI_PLACES_32
 #undef EI_PLACES_0
