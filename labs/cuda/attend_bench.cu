@@ -162,7 +162,7 @@ struct Bench {
   }
 
   void run(const Version& version, const PrefillParams& p) {
-    const PrefillArgs args = prefill_args(p);
+    const PrefillArgs args = prefill_args(p, hopper_item_rows(kDim));
     CHECK(cudaMemsetAsync(args.next_item, 0, 4, nullptr));
     CHECK(version.launch(args, traits.num_sms, nullptr));
   }
@@ -269,7 +269,7 @@ void other_dims(Bench& bench, int dim) {
   std::printf("dense %d, head_dim %3d %50s %8.2f ms %5.0f TFLOP/s\n", kTokens, dim, "", ms, flops / ms / 1e9);
 }
 
-void decode(Bench& bench, KernelSet set, int keys) {
+void decode(Bench& bench, int keys) {
   bench.cache.set_length(keys);
   DecodeParams p;
   p.q = bench.q;
@@ -278,8 +278,7 @@ void decode(Bench& bench, KernelSet set, int keys) {
   p.num_heads = kHeads;
   p.scale = 1.0f / std::sqrt(static_cast<float>(kDim));
   p.kv = bench.cache.view();
-  DeviceTraits traits = bench.traits;
-  traits.set = set;
+  const DeviceTraits& traits = bench.traits;
   const size_t bytes = decode_workspace_bytes(traits, p);
   p.workspace = device<uint8_t>(bytes);
   CHECK(cudaMemset(p.workspace, 0, bytes));
@@ -289,8 +288,7 @@ void decode(Bench& bench, KernelSet set, int keys) {
                     }) /
                     kCalls;
   const double read = 2.0 * keys * kKvHeads * kDim * 2;
-  std::printf("decode %6d keys, %-8s %33s %8.4f ms %5.2f TB/s\n", keys,
-              set == KernelSet::kHopper ? "hopper" : "portable", "", ms, read / ms / 1e9);
+  std::printf("decode %6d keys %53s %8.4f ms %5.2f TB/s\n", keys, "", ms, read / ms / 1e9);
 }
 
 }  // namespace
@@ -313,10 +311,7 @@ int main(int argc, char** argv) {
     if (block == 8) bench.compare("the same, kv_head by kv_head", 131072, 4.0 * kDim * pairs, &plan, false);
   }
   for (const int dim : {64, 96, 256}) other_dims(bench, dim);
-  for (const int keys : {4096, 32768, 131072}) {
-    decode(bench, KernelSet::kHopper, keys);
-    decode(bench, KernelSet::kPortable, keys);
-  }
+  for (const int keys : {4096, 32768, 131072}) decode(bench, keys);
   const size_t bytes = size_t{1} << 30;
   const double ms = median_ms([&] { CHECK(cudaMemcpyAsync(bench.other, bench.out, bytes, cudaMemcpyDeviceToDevice)); });
   std::printf("copy of 1 GiB: %.2f TB/s, read and written\n", 2.0 * static_cast<double>(bytes) / ms / 1e9);

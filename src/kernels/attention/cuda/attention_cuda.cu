@@ -77,7 +77,7 @@ Launch of_dim(int32_t head_dim, Launch dim64, Launch dim96, Launch dim128, Launc
 
 }  // namespace
 
-PrefillArgs prefill_args(const PrefillParams& params) {
+PrefillArgs prefill_args(const PrefillParams& params, int item_rows) {
   PrefillArgs args{};
   args.q = params.q;
   args.out = params.out;
@@ -114,7 +114,8 @@ PrefillArgs prefill_args(const PrefillParams& params) {
     lists *= plan->num_segments;
     tokens = std::min<int64_t>(tokens, plan->segment);
   }
-  args.tiles = static_cast<int32_t>((tokens * args.group + kItemRows - 1) / kItemRows);
+  args.tiles = static_cast<int32_t>((tokens * args.group + item_rows - 1) / item_rows);
+  args.item_rows = item_rows;
   args.items = static_cast<int32_t>(lists * args.tiles);
   return args;
 }
@@ -126,7 +127,8 @@ Status launch_prefill(const DeviceTraits& traits, const PrefillParams& params, v
   EI_CHECK(params.q_stride % 8 == 0 && params.out_stride % 8 == 0);
   EI_CHECK(params.workspace != nullptr && params.scale > 0);
   if (params.tokens == 0) return {};
-  const PrefillArgs args = prefill_args(params);
+  const int item_rows = hopper(traits) ? hopper_item_rows(params.kv.head_dim) : kPortableItemRows;
+  const PrefillArgs args = prefill_args(params, item_rows);
   const auto to = static_cast<cudaStream_t>(stream);
   EI_RETURN_IF_ERROR(launched(cudaMemsetAsync(args.next_item, 0, sizeof(uint32_t), to), "attention"));
   const int32_t dim = params.kv.head_dim;
@@ -149,8 +151,7 @@ Status launch_decode(const DeviceTraits& traits, const DecodeParams& params, voi
   EI_CHECK(params.workspace != nullptr && params.scale > 0);
   if (params.tokens == 0) return {};
   const auto launch = of_dim(params.kv.head_dim, decode_64, decode_96, decode_128, decode_256);
-  return launched(launch(decode_args(params), params.kv.type, hopper(traits), decode_ctas(traits),
-                         static_cast<cudaStream_t>(stream)),
+  return launched(launch(decode_args(params), params.kv.type, decode_ctas(traits), static_cast<cudaStream_t>(stream)),
                   "attention");
 }
 

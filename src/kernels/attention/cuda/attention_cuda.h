@@ -88,7 +88,7 @@ struct DecodeParams {
   void* workspace = nullptr;  // decode_workspace_bytes(); one per stream, zeroed once before its first use
 };
 
-// hopper: wgmma, compute capability 9.0 only; portable: mma.sync, 8.0 and later.
+// hopper: wgmma, compute capability 9.0 only; portable: mma.sync, 8.0 and later. Decoding has one kernel for both.
 enum class KernelSet : uint8_t { kAuto, kHopper, kPortable };
 
 // Facts of the current device that launches need; asked once.

@@ -1,19 +1,18 @@
 // Decoding attention: a few rows against long caches, bound by memory. Every warp has a pipeline of its own: it brings
 // 16 keys of each tile, multiplies them by mma.sync and keeps its own softmax; the warps of a CTA are put together at
-// the end of a line, the CTAs of a line by whoever is last. kBulk: one bulk copy a block or run of blocks (compute
-// capability 9.0), otherwise asynchronous copies of 16 bytes.
+// the end of a line, the CTAs of a line by whoever is last. Copies are asynchronous ones of 16 bytes, on Hopper too:
+// bulk copies were no faster there (labs/cuda).
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/attention/cuda/decode_work.cuh"
-#include "kernels/attention/cuda/hopper.cuh"
 #include "kernels/attention/cuda/mma.cuh"
 #include "kernels/attention/cuda/rows.cuh"
 
 namespace ei::kernels::cuda {
 
-template <int kHeadDim, typename T, bool kBulk>
+template <int kHeadDim, typename T>
 struct Decode {
   static constexpr int kDim = kHeadDim;
   static constexpr KvLayout kLayout{kDim, 2};
@@ -23,13 +22,12 @@ struct Decode {
   static constexpr int kThreads = 32 * kWarps;
   static constexpr int kTileKeys = 16 * kWarps;
   static constexpr int kStageBytes = 2 * kBlockBytes;  // of one warp
-  static constexpr int kStages = kBulk ? (96 << 10) / (kWarps * kStageBytes) : 2;
+  static constexpr int kStages = 2;
   static constexpr int kPartFloats = kLineRows * (kDim + 2);
   static constexpr int kDynamicBytes = kWarps * kStages * kStageBytes;
   static_assert(kWarps / 2 * kPartFloats * 4 <= kDynamicBytes);
 
   struct Shared {
-    uint64_t full[kWarps][kStages];
     bool last;
   };
 
@@ -39,8 +37,7 @@ struct Decode {
   float* const merging;  // [kWarps / 2][kPartFloats], where the stages are, which are empty then
   DecodeLine line{};
   DeviceKvHead head{};
-  uint32_t parities = 0;  // bit s: the parity that stage s is waited for with
-  int stage = 0;          // of the tile that is consumed next
+  int stage = 0;  // of the tile that is consumed next
 
   __device__ __forceinline__ int lane() const { return threadIdx.x % 32; }
   __device__ __forceinline__ int warp() const { return threadIdx.x / 32; }
@@ -55,42 +52,25 @@ struct Decode {
   __device__ __forceinline__ void bring(int tile, int to_stage) {
     const int32_t slot = first_slot(tile);
     const uint32_t to = tiles + to_stage * kStageBytes;
-    if constexpr (kBulk) {
-      if (lane() == 0) {
-        const int32_t blocks = slot >= head.length ? 0 : slot + kBlockKeys >= head.length ? 1 : 2;
-        barrier_expect(&shared.full[warp()][to_stage], blocks * kBlockBytes);
-        const uint8_t* first = blocks > 0 ? block_address(slot / kBlockKeys) : nullptr;
-        const uint8_t* second = blocks > 1 ? block_address(slot / kBlockKeys + 1) : nullptr;
-        const bool joined = blocks == 2 && second == first + kBlockBytes;
-        if (blocks > 0) bulk_copy(to, first, joined ? 2 * kBlockBytes : kBlockBytes, &shared.full[warp()][to_stage]);
-        if (blocks > 1 && !joined) bulk_copy(to + kBlockBytes, second, kBlockBytes, &shared.full[warp()][to_stage]);
-      }
-    } else {
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const int32_t block = slot / kBlockKeys + i;
-        if (block * kBlockKeys < head.length) {
-          const uint8_t* from = block_address(block);
-          for (int offset = lane() * 16; offset < kBlockBytes; offset += 32 * 16)
-            copy_piece(to + i * kBlockBytes + offset, from + offset, true);
-        }
+    for (int i = 0; i < 2; ++i) {
+      const int32_t block = slot / kBlockKeys + i;
+      if (block * kBlockKeys < head.length) {
+        const uint8_t* from = block_address(block);
+        for (int offset = lane() * 16; offset < kBlockBytes; offset += 32 * 16)
+          copy_piece(to + i * kBlockBytes + offset, from + offset, true);
       }
-      commit_copies();
     }
+    commit_copies();
   }
 
   __device__ __forceinline__ void await(bool another_started) {
-    if constexpr (kBulk) {
-      barrier_wait(&shared.full[warp()][stage], parities >> stage & 1);
-      parities ^= 1u << stage;
+    if (another_started) {
+      wait_copies<kStages - 1>();
     } else {
-      if (another_started) {
-        wait_copies<kStages - 1>();
-      } else {
-        wait_copies<0>();
-      }
-      __syncwarp();
+      wait_copies<0>();
     }
+    __syncwarp();
   }
 
   // Values of slots behind the length become zero: their weights are, but what lies there may be no number.
@@ -105,7 +85,6 @@ struct Decode {
                      : "memory");
       }
     }
-    if constexpr (kBulk) async_proxy_fence();
     __syncwarp();
   }
 
@@ -217,7 +196,6 @@ struct Decode {
       __syncthreads();
       if (warp() < half) add_part(merging + warp() * kPartFloats, out, state);
     }
-    if constexpr (kBulk) async_proxy_fence();  // bulk copies come into the same memory next
   }
 
   // The parts of a line, one behind the other, become its output: a warp a row, four columns a lane and step.
@@ -330,28 +308,15 @@ struct Decode {
   }
 };
 
-template <int kDim, typename T, bool kBulk>
-__global__ void __launch_bounds__(Decode<kDim, T, kBulk>::kThreads, 1)
+template <int kDim, typename T>
+__global__ void __launch_bounds__(Decode<kDim, T>::kThreads, 1)
     decode_attention(const __grid_constant__ DecodeArgs args) {
-  using Kernel = Decode<kDim, T, kBulk>;
+  using Kernel = Decode<kDim, T>;
   extern __shared__ __align__(1024) uint8_t decode_tiles[];
   __shared__ typename Kernel::Shared shared;
-#if __CUDA_ARCH__ >= 900
-  constexpr bool kHere = true;
-#else
-  constexpr bool kHere = !kBulk;  // such a device is given the other kernel
-#endif
-  if constexpr (kHere) {
-    if constexpr (kBulk) {
-      if (threadIdx.x == 0) {
-        for (int i = 0; i < Kernel::kWarps * Kernel::kStages; ++i) barrier_init(&shared.full[0][0] + i, 1);
-        barrier_init_fence();
-      }
-      __syncthreads();
-    }
-    const uint32_t own = threadIdx.x / 32 * Kernel::kStages * Kernel::kStageBytes;
-    Kernel{args, shared, shared_address(decode_tiles) + own, reinterpret_cast<float*>(decode_tiles)}.run();
-  }
+  const auto tiles = static_cast<uint32_t>(__cvta_generic_to_shared(decode_tiles));
+  const uint32_t own = threadIdx.x / 32 * Kernel::kStages * Kernel::kStageBytes;
+  Kernel{args, shared, tiles + own, reinterpret_cast<float*>(decode_tiles)}.run();
 }
 
 }  // namespace ei::kernels::cuda

@@ -2,8 +2,8 @@
 
 namespace ei::kernels::cuda {
 
-cudaError_t decode_256(const DecodeArgs& args, DType kv_type, bool bulk, int ctas, cudaStream_t stream) {
-  return launch_decode_dim<256>(args, kv_type, bulk, ctas, stream);
+cudaError_t decode_256(const DecodeArgs& args, DType kv_type, int ctas, cudaStream_t stream) {
+  return launch_decode_dim<256>(args, kv_type, ctas, stream);
 }
 
 }  // namespace ei::kernels::cuda

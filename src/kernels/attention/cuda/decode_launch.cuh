@@ -6,10 +6,10 @@
 
 namespace ei::kernels::cuda {
 
-template <int kDim, typename T, bool kBulk>
-cudaError_t launch_decode_copies(const DecodeArgs& args, int ctas, cudaStream_t stream) {
-  using Kernel = Decode<kDim, T, kBulk>;
-  const auto kernel = decode_attention<kDim, T, kBulk>;
+template <int kDim, typename T>
+cudaError_t launch_decode_type(const DecodeArgs& args, int ctas, cudaStream_t stream) {
+  using Kernel = Decode<kDim, T>;
+  const auto kernel = decode_attention<kDim, T>;
   const cudaError_t error =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Kernel::kDynamicBytes);
   if (error != cudaSuccess) return error;
@@ -17,16 +17,10 @@ cudaError_t launch_decode_copies(const DecodeArgs& args, int ctas, cudaStream_t 
   return cudaGetLastError();
 }
 
-template <int kDim, typename T>
-cudaError_t launch_decode_type(const DecodeArgs& args, bool bulk, int ctas, cudaStream_t stream) {
-  return bulk ? launch_decode_copies<kDim, T, true>(args, ctas, stream)
-              : launch_decode_copies<kDim, T, false>(args, ctas, stream);
-}
-
 template <int kDim>
-cudaError_t launch_decode_dim(const DecodeArgs& args, DType kv_type, bool bulk, int ctas, cudaStream_t stream) {
-  return kv_type == DType::kF16 ? launch_decode_type<kDim, __half>(args, bulk, ctas, stream)
-                                : launch_decode_type<kDim, __nv_bfloat16>(args, bulk, ctas, stream);
+cudaError_t launch_decode_dim(const DecodeArgs& args, DType kv_type, int ctas, cudaStream_t stream) {
+  return kv_type == DType::kF16 ? launch_decode_type<kDim, __half>(args, ctas, stream)
+                                : launch_decode_type<kDim, __nv_bfloat16>(args, ctas, stream);
 }
 
 }  // namespace ei::kernels::cuda

@@ -9,7 +9,12 @@
 
 namespace ei::kernels::cuda {
 
-PrefillArgs prefill_args(const PrefillParams& params);
+// `item_rows`: what the kernel takes at a time; see kRows of its configuration.
+PrefillArgs prefill_args(const PrefillParams& params, int item_rows);
+
+// Rows of an item of the Hopper kernel of a head_dim.
+constexpr int hopper_item_rows(int head_dim) { return head_dim == 64 ? 192 : 128; }
+inline constexpr int kPortableItemRows = 128;
 
 // Hopper's.
 cudaError_t prefill_64_sm90a(const PrefillArgs& args, DType kv_type, int sms, cudaStream_t stream);
@@ -21,10 +26,10 @@ cudaError_t prefill_64_sm80(const PrefillArgs& args, DType kv_type, int sms, cud
 cudaError_t prefill_96_sm80(const PrefillArgs& args, DType kv_type, int sms, cudaStream_t stream);
 cudaError_t prefill_128_sm80(const PrefillArgs& args, DType kv_type, int sms, cudaStream_t stream);
 cudaError_t prefill_256_sm80(const PrefillArgs& args, DType kv_type, int sms, cudaStream_t stream);
-// Both sets': `bulk` with Hopper's copies.
-cudaError_t decode_64(const DecodeArgs& args, DType kv_type, bool bulk, int ctas, cudaStream_t stream);
-cudaError_t decode_96(const DecodeArgs& args, DType kv_type, bool bulk, int ctas, cudaStream_t stream);
-cudaError_t decode_128(const DecodeArgs& args, DType kv_type, bool bulk, int ctas, cudaStream_t stream);
-cudaError_t decode_256(const DecodeArgs& args, DType kv_type, bool bulk, int ctas, cudaStream_t stream);
+// Both sets'.
+cudaError_t decode_64(const DecodeArgs& args, DType kv_type, int ctas, cudaStream_t stream);
+cudaError_t decode_96(const DecodeArgs& args, DType kv_type, int ctas, cudaStream_t stream);
+cudaError_t decode_128(const DecodeArgs& args, DType kv_type, int ctas, cudaStream_t stream);
+cudaError_t decode_256(const DecodeArgs& args, DType kv_type, int ctas, cudaStream_t stream);
 
 }  // namespace ei::kernels::cuda

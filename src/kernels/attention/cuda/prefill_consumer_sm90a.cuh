@@ -28,7 +28,7 @@ struct PrefillConsumer {
   __device__ __forceinline__ int lane() const { return threadIdx.x % 32; }
   __device__ __forceinline__ int row() const { return warpgroup * 64 + threadIdx.x % 128 / 32 * 16 + lane() / 4; }
   __device__ __forceinline__ uint32_t query_tile() const {
-    return tiles + Config::kStages * Shared::kStageBytes + warpgroup * (Shared::kQueryBytes / 2);
+    return tiles + Config::kStages * Shared::kStageBytes + warpgroup * (Shared::kQueryBytes / Config::kConsumers);
   }
   // Bytes from the beginning of a half block to the columns of product step `step`, 16 elements deep.
   static constexpr int step_offset(int step) {
@@ -73,7 +73,7 @@ struct PrefillConsumer {
         }
       }
     } else {
-      named_sync(4 + warpgroup, 128);  // the last item's products have read the old ones
+      named_sync(8 + warpgroup, 128);  // the last item's products have read the old ones
       constexpr KvLayout kRows{kDim, 2};
       constexpr int kPieces = kDim / 8;
       for (int piece = static_cast<int>(threadIdx.x % 128); piece < 64 * kPieces; piece += 128) {
@@ -91,7 +91,7 @@ struct PrefillConsumer {
                      : "memory");
       }
       async_proxy_fence();
-      named_sync(4 + warpgroup, 128);
+      named_sync(8 + warpgroup, 128);
     }
   }
 
@@ -147,14 +147,15 @@ struct PrefillConsumer {
     return softmax_step<Config::kLazy>(scores, Config::kSoftcap ? 1.0f : args.scale, state, factor);
   }
 
-  // The two warpgroups issue their products alternately.
+  // The warpgroups issue their products in turn.
   __device__ __forceinline__ void begin_turn() const {
     if constexpr (Config::kTurns) named_sync(2 + warpgroup, 256);
   }
   __device__ __forceinline__ void end_turn() const {
-    if constexpr (Config::kTurns) named_arrive(3 - warpgroup, 256);
+    if constexpr (Config::kTurns) named_arrive(warpgroup + 1 == Config::kConsumers ? 2 : 3 + warpgroup, 256);
   }
   __device__ __forceinline__ void release(int stage) {
+    __syncwarp();  // all lanes have read the positions of the tile
     if (lane() == 0) barrier_arrive(&shared.empty[stage]);
   }
 
@@ -229,7 +230,7 @@ struct PrefillConsumer {
   // The scores of a tile are multiplied together with the values of the one before, whose softmax is then over.
   __device__ __forceinline__ void run_overlapped() {
     if constexpr (Config::kTurns) {
-      if (warpgroup == 1) named_arrive(2, 256);
+      if (warpgroup + 1 == Config::kConsumers) named_arrive(2, 256);
     }
     uint32_t q[kQueryWords];
     float out[kDim / 2];

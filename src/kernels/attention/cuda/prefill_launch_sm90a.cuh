@@ -11,10 +11,11 @@ namespace ei::kernels::cuda {
 template <class Config>
 cudaError_t launch_config(const PrefillArgs& args, int sms, cudaStream_t stream) {
   constexpr int kBytes = PrefillShared<Config>::kDynamicBytes;
+  static_assert(PrefillShared<Config>::kRows == hopper_item_rows(Config::kDim));
   const cudaError_t error =
       cudaFuncSetAttribute(prefill_sm90a<Config>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
   if (error != cudaSuccess) return error;
-  prefill_sm90a<Config><<<std::min(sms, args.items), kPrefillThreads, kBytes, stream>>>(args);
+  prefill_sm90a<Config><<<std::min(sms, args.items), PrefillShared<Config>::kThreads, kBytes, stream>>>(args);
   return cudaGetLastError();
 }
 

@@ -20,24 +20,26 @@ struct PrefillConfig {
   using Element = T;
   static constexpr int kDim = kHeadDim;
   static constexpr bool kSoftcap = false;
-  static constexpr int kTileKeys = kDim == 256 ? 64 : 128;
-  static constexpr int kStages = kDim == 256 ? 2 : kDim == 128 ? 3 : kDim == 96 ? 4 : 6;
+  static constexpr int kConsumers = kDim == 64 ? 3 : 2;  // warpgroups; with short rows two leave too much unhidden
+  static constexpr int kTileKeys = kDim == 256 ? 64 : kDim == 64 ? 96 : 128;
+  static constexpr int kStages = kDim == 256 ? 2 : kDim == 128 ? 3 : kDim == 96 ? 4 : 8;
   static constexpr bool kOverlap = kDim != 256;         // needs three stages
   static constexpr bool kTurns = kDim != 256;           // with kOverlap
   static constexpr bool kQueryRegisters = kDim != 256;  // otherwise queries lie in shared memory
   static constexpr bool kLazy = true;
 };
 
-inline constexpr int kPrefillThreads = 384;
-inline constexpr int kConsumerWarps = 8;
 inline constexpr int kItemSlots = 3;  // an item that is being written, one that is read, one that is being found
 
 template <class Config>
 struct PrefillShared {
   static constexpr int kTileBlocks = Config::kTileKeys / kBlockKeys;
+  static constexpr int kRows = 64 * Config::kConsumers;
+  static constexpr int kConsumerWarps = 4 * Config::kConsumers;
+  static constexpr int kThreads = 128 * (Config::kConsumers + 1);
   static constexpr KvLayout kLayout{Config::kDim, 2};
   static constexpr int kStageBytes = kTileBlocks * kLayout.block_bytes();
-  static constexpr int kQueryBytes = Config::kQueryRegisters ? 0 : kItemRows * Config::kDim * 2;
+  static constexpr int kQueryBytes = Config::kQueryRegisters ? 0 : kRows * Config::kDim * 2;
   static constexpr int kDynamicBytes = Config::kStages * kStageBytes + kQueryBytes;
 
   uint64_t full[Config::kStages];
@@ -70,27 +72,28 @@ struct PipelineState {
 namespace ei::kernels::cuda {
 
 template <class Config>
-__global__ void __launch_bounds__(kPrefillThreads, 1) prefill_sm90a(const __grid_constant__ PrefillArgs args) {
+__global__ void __launch_bounds__(PrefillShared<Config>::kThreads, 1)
+    prefill_sm90a(const __grid_constant__ PrefillArgs args) {
   extern __shared__ __align__(1024) uint8_t prefill_tiles[];
   __shared__ PrefillShared<Config> shared;
   if (threadIdx.x == 0) {
     for (int i = 0; i < Config::kStages; ++i) {
       barrier_init(&shared.full[i], 1);
-      barrier_init(&shared.empty[i], kConsumerWarps);
+      barrier_init(&shared.empty[i], PrefillShared<Config>::kConsumerWarps);
     }
     for (int i = 0; i < kItemSlots; ++i) {
       barrier_init(&shared.item_full[i], 1);
-      barrier_init(&shared.item_empty[i], kConsumerWarps);
+      barrier_init(&shared.item_empty[i], PrefillShared<Config>::kConsumerWarps);
     }
     barrier_init_fence();
   }
   __syncthreads();
   const int warpgroup = threadIdx.x / 128;
   if (warpgroup == 0) {
-    give_registers<40>();
+    give_registers<Config::kConsumers == 3 ? 32 : 40>();
     if (threadIdx.x < 32) PrefillProducer<Config>{args, shared, shared_address(prefill_tiles)}.run();
   } else {
-    take_registers<232>();
+    take_registers<Config::kConsumers == 3 ? 160 : 232>();
     PrefillConsumer<Config>{args, shared, shared_address(prefill_tiles), warpgroup - 1}.run();
   }
 }

@@ -1,5 +1,6 @@
-// How a prefill is cut into work: an item is 128 rows of one kv_head (a row is one head of one token, token-major) and
-// the 8-key blocks they read: first the list of a plan, then consecutive slots up to the last row's own.
+// How a prefill is cut into work: an item is some rows (128, mostly) of one kv_head (a row is one head of one token,
+// token-major) and the 8-key blocks they read: first the list of a plan, then consecutive slots up to the last row's
+// own.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +9,6 @@
 #include "kernels/attention/cuda/kv_layout.h"
 
 namespace ei::kernels::cuda {
-
-inline constexpr int kItemRows = 128;
 
 // PrefillParams as a kernel takes them, by value.
 struct PrefillArgs {
@@ -34,7 +33,8 @@ struct PrefillArgs {
   int32_t block_parts;  // 8-key blocks a block of the plan
   int32_t first_segment;
   int32_t num_segments;
-  int32_t tiles;  // of kItemRows rows, for every list (sparse) or kv_head (dense)
+  int32_t item_rows;
+  int32_t tiles;  // of item_rows rows, for every list (sparse) or kv_head (dense)
   int32_t items;
   float scale;    // of q.k, times log2(e); with a softcap: divided by it, times 2 log2(e)
   float softcap;  // times log2(e)
@@ -86,7 +86,7 @@ __device__ inline int32_t position_of(const DeviceKvHead& head, int32_t slot) {
 __device__ inline bool find_item(const PrefillArgs& args, int32_t number, PrefillItem& item, int32_t& list,
                                  int32_t& own_begin) {
   const int32_t outer = number / args.tiles;
-  item.row = (args.tiles - 1 - number % args.tiles) * kItemRows;  // the longest first
+  item.row = (args.tiles - 1 - number % args.tiles) * args.item_rows;  // the longest first
   own_begin = 0;
   list = -1;
   if (args.offsets == nullptr) {
@@ -114,7 +114,7 @@ __device__ inline bool find_item(const PrefillArgs& args, int32_t number, Prefil
 __device__ inline PrefillKeys find_keys(const PrefillArgs& args, const PrefillItem& item, int32_t list,
                                         int32_t own_begin) {
   const DeviceKvHead head = args.heads[item.kv_head];
-  const int32_t last_row = item.row + kItemRows < item.rows ? item.row + kItemRows - 1 : item.rows - 1;
+  const int32_t last_row = item.row + args.item_rows < item.rows ? item.row + args.item_rows - 1 : item.rows - 1;
   const int32_t begin = args.first_position + item.first_token;
   const int32_t first = begin + item.row / args.group;
   const int32_t last = begin + last_row / args.group;
