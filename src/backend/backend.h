@@ -59,19 +59,26 @@ struct RopeTable {
   int32_t first_position = 0;
 };
 
-// The rows of a freshly written chunk inside the store, per kv_head: where token t of the chunk goes.
+// Where the tokens of a chunk go inside the store, per kv_head.
 struct KvAppend {
-  struct Run {  // `count` consecutive tokens of the chunk into consecutive rows of one page
+  struct Run {  // `count` consecutive tokens of the chunk into consecutive slots of one page
     int32_t kv_head = 0;
     int64_t token = 0;
     int64_t count = 0;
-    void* keys = nullptr;    // row of token `token` in the K page
-    void* values = nullptr;  // row of token `token` in the V page
+    void* page = nullptr;
+    int32_t slot = 0;  // of token `token`, in that page
   };
   std::vector<Run> runs;
-  DType key_type = DType::kF32;
-  DType value_type = DType::kF32;
-  int32_t head_dim = 0;
+  KvPageShape shape;
+};
+
+// `count` consecutive slots of one page into consecutive slots of another.
+struct KvMove {
+  const void* from = nullptr;
+  void* to = nullptr;
+  int32_t from_slot = 0;
+  int32_t to_slot = 0;
+  int32_t count = 0;
 };
 
 // What a stream's operations belong to. A backend may choose its maths by this and by the length of the prompt, but not
@@ -180,6 +187,15 @@ class Backend {
   virtual Status copy_within(void* to, const void* from, size_t bytes) const = 0;  // backend -> backend, no overlap
   // Gives the physical memory of a page-aligned range back while keeping the addresses.
   virtual void discard(void* data, size_t bytes) const = 0;
+
+  // KV pages. Their inner layout is the backend's own, so it alone moves their slots; the plain one unless it says
+  // otherwise. Hosts see keys and values as plain rows. Each is done when it returns.
+  virtual KvPageLayout page_layout(const KvPageShape& shape) const { return plain_page(shape); }
+  virtual Status move_slots(const KvPageShape& shape, std::span<const KvMove> moves) const;  // no page in both roles
+  // The keys and the values of the first `count` slots, out of a page or into it; either may be null.
+  virtual Status read_slots(const KvPageShape& shape, const void* page, int64_t count, void* keys, void* values) const;
+  virtual Status write_slots(const KvPageShape& shape, void* page, int64_t count, const void* keys,
+                             const void* values) const;
 
   // A matrix for matmul: the rows of all parts stacked (for example Q, K and V). Parts share `cols`.
   virtual Result<std::unique_ptr<Weight>> load_matrix(std::span<const HostTensor> parts, MatrixUse use) const = 0;
