@@ -37,8 +37,9 @@ struct HostTensor {
 };
 
 // How a matrix will be multiplied: by every token of a prompt, or by a few rows only (the output matrix), for which no
-// second form is worth its memory.
-enum class MatrixUse : uint8_t { kEveryToken, kFewRows };
+// second form is worth its memory. kActivated: by every token, and only activate() reads the products, so that they may
+// be rounded as its result is.
+enum class MatrixUse : uint8_t { kEveryToken, kActivated, kFewRows };
 
 // A weight held by a backend, in whatever form its maths wants.
 class Weight {
@@ -164,7 +165,7 @@ class Stream {
 
 struct BackendOptions {
   int threads = 0;    // 0: all cores this process may use
-  std::string isa;    // EI_CPU_ISA
+  std::string isa;    // EI_CPU_ISA; of the cuda backend: "portable" or "plain" attention kernels
   std::string dense;  // EI_DENSE: "", "ggml", or a name of dense_providers()
   // Bytes for packed weight copies; -1: the engine's choice, without an engine half of the free memory.
   int64_t packed_budget = -1;
@@ -179,6 +180,12 @@ class Backend {
   virtual std::string describe(DType key_type, DType value_type, std::span<const HostTensor> matrices) const = 0;
   virtual DType default_kv_type() const = 0;
   virtual int64_t preferred_chunk() const { return 512; }  // prompt tokens per chunk
+  // Are the operations there that a sparse prefill measures and chooses with? Attention reads given plans anyway.
+  virtual bool measures_blocks() const { return true; }
+  // Bytes free where allocate() takes from, when that is not the system's memory; -1: it is.
+  virtual int64_t free_memory() const { return -1; }
+  // What a tensor takes in that memory once it is loaded.
+  virtual int64_t held_bytes(const HostTensor&) const { return 0; }
 
   // Large, page-aligned memory for weights and KV pages. Released memory goes back to the system.
   virtual Result<Buffer> allocate(size_t bytes) const = 0;
@@ -214,6 +221,7 @@ struct BackendEntry {
   std::string_view name;
   std::string_view summary;
   Result<std::unique_ptr<Backend>> (*create)(const BackendOptions& options);
+  Status (*usable)();  // an error where this machine has not the device
 };
 std::span<const BackendEntry> backends();
 Result<std::unique_ptr<Backend>> create_backend(std::string_view name, const BackendOptions& options);
