@@ -17,7 +17,7 @@ pack() {
   local left_out=(':!labs' ':!docs')
   [ "${EI_CHECK_ASSETS:-ON}" = ON ] || left_out+=(':!assets')
   git -C "$root" archive --format=tar.gz -o "$pack/source.tgz" HEAD -- . "${left_out[@]}"
-  local parts=(CMakeLists.txt cmake common include src ggml vendor/hash vendor/nlohmann vendor/cpp-httplib vendor/stb
+  local parts=(CMakeLists.txt cmake common include src ggml vendor/CMakeLists.txt vendor/hash vendor/nlohmann vendor/cpp-httplib vendor/stb
     vendor/miniaudio vendor/sheredom LICENSE)
   (cd "$deps/llama.cpp" && tar -czf "$pack/llama.tgz" --transform 's,^,llama.cpp/,' \
     --exclude='ggml/src/ggml-[dehmorstvwz]*/*' --exclude='ggml/src/ggml-cuda/*' --exclude='ggml/src/ggml-cann/*' \
