@@ -8,7 +8,7 @@
 namespace ei {
 namespace {
 
-constexpr size_t kBlockBytes = size_t{2} << 20;
+constexpr size_t kBlockBytes = size_t{4} << 20;
 constexpr size_t kAlignment = 256;
 
 }  // namespace
@@ -35,6 +35,15 @@ Status CudaStaging::send(const Piece& piece, cudaStream_t stream) {
   if (piece.bytes == 0) return {};
   return kernels::cuda::cuda_status(
       cudaMemcpyAsync(piece.device, piece.host, piece.bytes, cudaMemcpyHostToDevice, stream), "sending");
+}
+
+Status CudaStaging::send_all(cudaStream_t stream) {
+  for (const Block& block : blocks_) {
+    EI_RETURN_IF_ERROR(
+        send({static_cast<std::byte*>(block.host.data()), static_cast<std::byte*>(block.device.data()), block.used},
+             stream));
+  }
+  return {};
 }
 
 void CudaStaging::reset() {

@@ -22,6 +22,8 @@ class CudaStaging {
 
   Result<Piece> take(size_t bytes);
   static Status send(const Piece& piece, cudaStream_t stream);
+  // Everything that was taken since the last reset(), in one copy or few.
+  Status send_all(cudaStream_t stream);
   // Everything sent has arrived.
   void reset();
 

@@ -48,7 +48,22 @@ void CudaStream::keep_pace() {
   note(cuda_status(cudaEventRecord(event, stream_), "forward pass"));
 }
 
-void CudaStream::enter(Phase phase, int64_t) { phase_ = phase; }
+void CudaStream::enter(Phase phase, int64_t) {
+  if (phase != phase_) run_recorded();
+  phase_ = phase;
+}
+
+Status CudaStream::send(const CudaStaging::Piece& piece) {
+  return together() ? Status{} : CudaStaging::send(piece, stream_);
+}
+
+void CudaStream::run_recorded() {
+  if (graph_.empty()) return;
+  if (!open()) return graph_.forget();
+  note(staging_.send_all(stream_));
+  if (failed_.ok()) note(graph_.run(stream_));
+  graph_.forget();
+}
 
 CudaStream::Scratch* CudaStream::slot_of(const float* data) {
   for (auto& [number, slot] : scratch_) {
@@ -71,9 +86,12 @@ DeviceRows CudaStream::rows_of(Matrix matrix) {
 DeviceRows CudaStream::wide(Matrix matrix) {
   if (Scratch* slot = slot_of(matrix.data); slot != nullptr && slot->narrow) {
     slot->narrow = false;
-    if (matrix.rows < slot->rows || matrix.cols < slot->cols)
-      note(kernels::cuda::launch_widen_rows(static_cast<float*>(slot->memory.data()), slot->rows, slot->cols,
-                                            slot->cols, stream_));
+    if (matrix.rows < slot->rows || matrix.cols < slot->cols) {
+      auto* data = static_cast<float*>(slot->memory.data());
+      const int64_t rows = slot->rows;
+      const int64_t cols = slot->cols;
+      submit([=, this] { return kernels::cuda::launch_widen_rows(data, rows, cols, cols, stream_); }, data, rows, cols);
+    }
   }
   return {matrix.data, DType::kF32, matrix.rows, matrix.cols, matrix.stride};
 }
@@ -87,42 +105,56 @@ DeviceRows CudaStream::for_products(Matrix matrix) {
 void CudaStream::embed(const Weight& table, std::span<const int32_t> tokens, float scale, Matrix out) {
   const auto* ids = static_cast<const int32_t*>(stage(tokens.data(), tokens.size_bytes()));
   if (!open()) return;
-  note(kernels::cuda::launch_embed(on_device(table).device(), ids, scale, wide(out), stream_));
+  const DeviceRows from = on_device(table).device();
+  const DeviceRows to = wide(out);
+  submit([=, this] { return kernels::cuda::launch_embed(from, ids, scale, to, stream_); }, from, ids, scale, to);
 }
 
 void CudaStream::rms_norm(Matrix x, const Weight& gain, float eps, Matrix y) {
   if (!open()) return;
   const DeviceRows from = rows_of(x);
   const DeviceRows to = x.data == y.data ? from : for_products(y);
-  note(kernels::cuda::launch_rms_norm(from, on_device(gain).vector(), eps, to, stream_));
+  const float* gains = on_device(gain).vector();
+  submit([=, this] { return kernels::cuda::launch_rms_norm(from, gains, eps, to, stream_); }, from, gains, eps, to);
 }
 
 void CudaStream::add_rms_norm(Matrix x, Matrix sum, const Weight* gain, float eps, Matrix y) {
   if (!open()) return;
   const DeviceRows to = gain != nullptr ? for_products(y) : DeviceRows{};
-  note(kernels::cuda::launch_add_rms_norm(rows_of(x), wide(sum), vector_of(gain), eps, to, stream_));
+  const DeviceRows from = rows_of(x);
+  const DeviceRows total = wide(sum);
+  const float* gains = vector_of(gain);
+  submit([=, this] { return kernels::cuda::launch_add_rms_norm(from, total, gains, eps, to, stream_); }, from, total,
+         gains, eps, to);
 }
 
 void CudaStream::activate(Activation kind, Matrix gate, Matrix up, Matrix out) {
   if (!open()) return;
-  note(kernels::cuda::launch_activate(kind == Activation::kGeluTanh, rows_of(gate), rows_of(up), for_products(out),
-                                      stream_));
+  const bool gelu = kind == Activation::kGeluTanh;
+  const DeviceRows a = rows_of(gate);
+  const DeviceRows b = rows_of(up);
+  const DeviceRows to = for_products(out);
+  submit([=, this] { return kernels::cuda::launch_activate(gelu, a, b, to, stream_); }, int32_t{gelu}, a, b, to);
 }
 
 void CudaStream::softcap(Matrix x, float cap) {
   if (!open()) return;
-  note(kernels::cuda::launch_softcap(wide(x), cap, stream_));
+  const DeviceRows rows = wide(x);
+  submit([=, this] { return kernels::cuda::launch_softcap(rows, cap, stream_); }, rows, cap);
 }
 
 void CudaStream::copy(Matrix from, Matrix to) {
   if (!open()) return;
-  note(kernels::cuda::launch_copy_rows(rows_of(from), wide(to), stream_));
+  const DeviceRows source = rows_of(from);
+  const DeviceRows target = wide(to);
+  submit([=, this] { return kernels::cuda::launch_copy_rows(source, target, stream_); }, source, target);
 }
 
 void CudaStream::host(std::function<void()> job) {
   if (!open()) return;
-  jobs_.push_back({this, std::move(job)});
-  note(cuda_status(cudaLaunchHostFunc(stream_, run_job, &jobs_.back()), "host job"));
+  HostJob* held = &jobs_.emplace_back(HostJob{this, std::move(job)});
+  if (together()) graph_.refuse();
+  submit([=, this] { return cuda_status(cudaLaunchHostFunc(stream_, run_job, held), "host job"); });
 }
 
 // On a thread of the driver, where no CUDA call is allowed: jobs touch pinned and ordinary memory only.
@@ -169,11 +201,12 @@ const void* CudaStream::stage(const void* data, size_t bytes) {
     return nullptr;
   }
   std::memcpy(piece->host, data, bytes);
-  note(CudaStaging::send(*piece, stream_));
+  note(send(*piece));
   return piece->device;
 }
 
 Status CudaStream::synchronize() {
+  run_recorded();
   Status status = cuda_status(cudaStreamSynchronize(stream_), "forward pass");
   clock_.collect();
   jobs_.clear();
@@ -192,6 +225,7 @@ Status CudaStream::synchronize() {
 }
 
 void CudaStream::read(Matrix from, float* to) {
+  run_recorded();
   const DeviceRows rows = rows_of(from);
   const auto width = static_cast<size_t>(from.cols) * dtype_bytes(rows.type);
   const auto pitch = static_cast<size_t>(rows.stride) * dtype_bytes(rows.type);

@@ -1,6 +1,6 @@
-// CudaStream: a session's queue on the GPU. Calls enqueue at once, in order, and return before the GPU gets there;
-// synchronize() waits. A call that fails, or a cancellation, ends the enqueuing: what follows is left out, and
-// synchronize() says so.
+// CudaStream: a session's queue on the GPU. In a prompt calls enqueue at once, in order, and return before the GPU gets
+// there; those of a generated token are recorded and go together (cuda_graph.h). synchronize() waits. A call that
+// fails, or a cancellation, ends the enqueuing: what follows is left out, and synchronize() says so.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,6 +16,7 @@
 #include "backend/backend.h"
 #include "backend/cuda/cuda_clock.h"
 #include "backend/cuda/cuda_device.h"
+#include "backend/cuda/cuda_graph.h"
 #include "backend/cuda/cuda_products.h"
 #include "backend/cuda/cuda_staging.h"
 #include "backend/cuda/cuda_weight.h"
@@ -77,6 +78,18 @@ class CudaStream final : public Stream {
   bool open();               // may anything more be enqueued?
   void note(Status status);  // the first failure is kept
   void keep_pace();          // waits until only a few layers are ahead, so that a cancellation is noticed in time
+  // Enqueues `job` now, or with the token's other operations. It depends on nothing but `parts` and what these lead to.
+  template <typename... Parts>
+  void submit(CudaGraph::Job job, const Parts&... parts) {
+    if (together()) {
+      graph_.add(std::move(job), parts...);
+    } else {
+      note(job());
+    }
+  }
+  bool together() const { return phase_ == Phase::kGeneration && !at_once_; }
+  Status send(const CudaStaging::Piece& piece);
+  void run_recorded();
   Scratch* slot_of(const float* data);
   // A matrix as it lies there: to be read, to be written in f32, or to be written as suits a product that reads it.
   kernels::cuda::DeviceRows rows_of(Matrix matrix);
@@ -87,7 +100,7 @@ class CudaStream final : public Stream {
   Result<kernels::cuda::DevicePlan> send_plan(const kernels::AttentionParams& params);
   Status attend(const kernels::AttentionParams& params);
   Status append(const RotateAppendParams& params);
-  Status multiply(const CudaWeight& weight, Matrix x, Matrix y, const float* bias);
+  void multiply(const CudaWeight& weight, Matrix x, Matrix y, const float* bias);
   Status score_window(const kernels::WindowScoreParams& params);
   void missing(const char* operation);
   static void run_job(void* job);
@@ -98,6 +111,8 @@ class CudaStream final : public Stream {
   cudaStream_t stream_ = nullptr;
   CudaProducts products_;
   Phase phase_ = Phase::kPrompt;
+  CudaGraph graph_;
+  bool at_once_ = false;  // whatever the phase
   std::map<int, Scratch> scratch_;
   std::map<int, Buffer> shared_;
   CudaStaging staging_;

@@ -18,6 +18,7 @@ using kernels::cuda::DeviceRows;
 namespace {
 
 constexpr int64_t kDecodeTokens = 16;  // more rows than that are a prompt's
+constexpr int64_t kTableStep = 32;     // pages
 
 KvPageShape shape_of(const KvView& kv) { return {kv.page_slots, kv.head_dim, kv.key_type, kv.value_type}; }
 
@@ -95,34 +96,39 @@ Status CudaStream::append(const RotateAppendParams& params) {
     std::copy(pages[h].begin(), pages[h].end(), table.host + h * most);
     firsts.host[h] = first_slots[h];
   }
-  EI_RETURN_IF_ERROR(CudaStaging::send(piece, stream_));
+  EI_RETURN_IF_ERROR(send(piece));
   const auto f32 = [](Matrix matrix) {
     return DeviceRows{matrix.data, DType::kF32, matrix.rows, matrix.cols, matrix.stride};
   };
-  return kernels::cuda::launch_rotate_append({.q = f32(params.q),
-                                              .k = f32(params.k),
-                                              .v = f32(params.v),
-                                              .q_gain = vector_of(params.q_norm),
-                                              .k_gain = vector_of(params.k_norm),
-                                              .eps = params.norm_eps,
-                                              .cos = params.rope.cos,
-                                              .sin = params.rope.sin,
-                                              .dims = params.rope.dims,
-                                              .interleaved = params.rope.interleaved,
-                                              .pages = pages_of(shape),
-                                              .first_slots = firsts.device,
-                                              .table = table.device,
-                                              .pages_per_head = static_cast<int32_t>(most)},
-                                             stream_);
+  const kernels::cuda::RotateAppend rotate{.q = f32(params.q),
+                                           .k = f32(params.k),
+                                           .v = f32(params.v),
+                                           .q_gain = vector_of(params.q_norm),
+                                           .k_gain = vector_of(params.k_norm),
+                                           .eps = params.norm_eps,
+                                           .cos = params.rope.cos,
+                                           .sin = params.rope.sin,
+                                           .dims = params.rope.dims,
+                                           .interleaved = params.rope.interleaved,
+                                           .pages = pages_of(shape),
+                                           .first_slots = firsts.device,
+                                           .table = table.device,
+                                           .pages_per_head = static_cast<int32_t>(most)};
+  submit([=, this] { return kernels::cuda::launch_rotate_append(rotate, stream_); }, rotate.q, rotate.k, rotate.v,
+         rotate.q_gain, rotate.k_gain, rotate.eps, rotate.cos, rotate.sin, rotate.dims, int32_t{rotate.interleaved},
+         rotate.first_slots, rotate.table, rotate.pages_per_head);
+  return {};
 }
 
 Result<const DeviceKvHead*> CudaStream::send_heads(const KvView& kv) {
   const auto pages_for = [&](const KvHeadView& head) { return (head.length + kv.page_slots - 1) / kv.page_slots; };
+  // With room to grow: the tables of the next tokens lie at the same places.
+  const auto room_for = [&](const KvHeadView& head) { return (pages_for(head) / kTableStep + 1) * kTableStep; };
   const auto listed_of = [](const KvHeadView& head) { return std::min(head.listed, head.length); };
   int64_t pages = 0;
   int64_t listed = 0;
   for (const KvHeadView& head : kv.heads) {
-    pages += pages_for(head);
+    pages += room_for(head);
     listed += listed_of(head);
   }
   EI_ASSIGN_OR_RETURN(const CudaStaging::Piece piece, staging_.take(kv.heads.size() * sizeof(DeviceKvHead) +
@@ -143,10 +149,10 @@ Result<const DeviceKvHead*> CudaStream::send_heads(const KvView& kv) {
                      .length = static_cast<int32_t>(head.length),
                      .listed = static_cast<int32_t>(listed_of(head)),
                      .tail_position = head.tail_position};
-    page += pages_for(head);
+    page += room_for(head);
     position += listed_of(head);
   }
-  EI_RETURN_IF_ERROR(CudaStaging::send(piece, stream_));
+  EI_RETURN_IF_ERROR(send(piece));
   return const_cast<const DeviceKvHead*>(heads.device);
 }
 
@@ -207,7 +213,11 @@ void CudaStream::attention(const kernels::AttentionParams& params) {
   if (!open() || params.tokens == 0) return;
   const bool timed = phase_ == Phase::kPrompt;
   if (timed) clock_.begin(stream_, &times_.attention_s);
+  // A plan is filled on the host between the operations before it and this one.
+  at_once_ = params.plan != nullptr;
+  if (at_once_) run_recorded();
   note(attend(params));
+  at_once_ = false;
   if (timed) clock_.end(stream_);
 }
 
@@ -224,18 +234,20 @@ Status CudaStream::attend(const kernels::AttentionParams& params) {
   const auto kv_heads = static_cast<int32_t>(params.kv.heads.size());
   const bool in_blocks = params.plan == nullptr || plan.block % kernels::cuda::kBlockKeys == 0;
   if (!pages.blocked || !in_blocks || !fits_pieces(q) || !fits_pieces(out)) {
-    return kernels::cuda::launch_attention_any({.q = q,
-                                                .out = out,
-                                                .num_heads = params.num_heads,
-                                                .kv_heads = kv_heads,
-                                                .first_position = params.first_position,
-                                                .scale = params.scale,
-                                                .window = params.window,
-                                                .planned = params.plan != nullptr,
-                                                .plan = plan,
-                                                .pages = pages,
-                                                .heads = heads},
-                                               stream_);
+    const kernels::cuda::AnyAttention any{.q = q,
+                                          .out = out,
+                                          .num_heads = params.num_heads,
+                                          .kv_heads = kv_heads,
+                                          .first_position = params.first_position,
+                                          .scale = params.scale,
+                                          .window = params.window,
+                                          .planned = params.plan != nullptr,
+                                          .plan = plan,
+                                          .pages = pages,
+                                          .heads = heads};
+    submit([=, this] { return kernels::cuda::launch_attention_any(any, stream_); }, q, out, any.num_heads, kv_heads,
+           any.first_position, any.scale, any.window, heads);
+    return {};
   }
   const kernels::cuda::DeviceKv kv{.type = params.kv.key_type,
                                    .head_dim = params.kv.head_dim,
@@ -257,30 +269,38 @@ Status CudaStream::attend(const kernels::AttentionParams& params) {
                                        .kv = kv};
     const size_t bytes = kernels::cuda::decode_workspace_bytes(device_.traits(), decode);
     EI_ASSIGN_OR_RETURN(decode.workspace, decode_room_.device(bytes));
-    if (decode.workspace != decode_zeroed_) {
+    if (decode.workspace != decode_zeroed_) {  // before anything that is recorded
       EI_RETURN_IF_ERROR(
           cuda_status(cudaMemsetAsync(decode.workspace, 0, decode_room_.device_bytes(), stream_), "attention"));
       decode_zeroed_ = decode.workspace;
     }
-    return kernels::cuda::launch_decode(device_.traits(), decode, stream_);
+    submit([=, this] { return kernels::cuda::launch_decode(device_.traits(), decode, stream_); }, q, out, decode.tokens,
+           decode.num_heads, decode.scale, decode.window, kv_heads, heads, decode.workspace);
+    return {};
   }
   EI_ASSIGN_OR_RETURN(void* workspace, prefill_room_.device(kernels::cuda::prefill_workspace_bytes()));
-  return kernels::cuda::launch_prefill(device_.traits(),
-                                       {.q = q.data,
-                                        .out = out.data,
-                                        .q_type = q.type,
-                                        .out_type = out.type,
-                                        .q_stride = q.stride,
-                                        .out_stride = out.stride,
-                                        .tokens = params.tokens,
-                                        .num_heads = params.num_heads,
-                                        .first_position = params.first_position,
-                                        .scale = params.scale,
-                                        .window = params.window,
-                                        .plan = params.plan != nullptr ? &plan : nullptr,
-                                        .kv = kv,
-                                        .workspace = workspace},
-                                       stream_);
+  const kernels::cuda::PrefillParams prefill{.q = q.data,
+                                             .out = out.data,
+                                             .q_type = q.type,
+                                             .out_type = out.type,
+                                             .q_stride = q.stride,
+                                             .out_stride = out.stride,
+                                             .tokens = params.tokens,
+                                             .num_heads = params.num_heads,
+                                             .first_position = params.first_position,
+                                             .scale = params.scale,
+                                             .window = params.window,
+                                             .kv = kv,
+                                             .workspace = workspace};
+  const bool planned = params.plan != nullptr;
+  submit(
+      [=, this] {
+        kernels::cuda::PrefillParams call = prefill;
+        if (planned) call.plan = &plan;
+        return kernels::cuda::launch_prefill(device_.traits(), call, stream_);
+      },
+      q, out, prefill.num_heads, prefill.first_position, prefill.scale, prefill.window, kv_heads, heads, workspace);
+  return {};
 }
 
 void CudaStream::window_scores(const kernels::WindowScoreParams& params) {
@@ -306,7 +326,12 @@ Status CudaStream::score_window(const kernels::WindowScoreParams& params) {
   const auto bytes = static_cast<size_t>(kernels::cuda::window_score_floats(scores)) * sizeof(float);
   EI_ASSIGN_OR_RETURN(void* room, window_room_.device(bytes));
   scores.room = static_cast<float*>(room);
-  return kernels::cuda::launch_window_scores(scores, stream_);
+  if (together()) graph_.refuse();
+  submit([this, scores, lengths]() mutable {
+    scores.lengths = lengths;
+    return kernels::cuda::launch_window_scores(scores, stream_);
+  });
+  return {};
 }
 
 }  // namespace ei

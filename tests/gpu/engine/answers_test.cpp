@@ -17,6 +17,10 @@
 namespace ei::testing {
 namespace {
 
+// Where the embedded model is sure of itself a rounding to bf16 shows most: at its worst position of this text the
+// CPU's own bf16 products are 0.014 away from exact arithmetic, ggml's 0.019.
+constexpr double kSharpest = 0.02;
+
 const Engine& on(const std::string& device) {
   static std::map<std::string, std::unique_ptr<Engine>> engines;
   std::unique_ptr<Engine>& engine = engines[device];
@@ -37,6 +41,14 @@ std::vector<int32_t> text_tokens(const Engine& engine, int sentences) {
   return engine.tokenizer().tokenize(text, {.add_bos_eos = true, .parse_special = false}).value();
 }
 
+// A text whose continuation leaves no doubt: a round of words that has gone by many times.
+std::vector<int32_t> round_tokens(int rounds) {
+  std::string text;
+  for (int i = 0; i < rounds; ++i)
+    text += "the river and the lamp, the bridge and the mill, the garden and the gate;\n";
+  return on("cpu").tokenizer().tokenize(text + "the river and", {.add_bos_eos = true, .parse_special = false}).value();
+}
+
 TEST(CudaAnswers, LogitsOfTheEmbeddedModelAreTheCpus) {
   EI_NEEDS_GPU();
   const std::vector<int32_t> tokens = text_tokens(on("cpu"), 60);
@@ -48,17 +60,15 @@ TEST(CudaAnswers, LogitsOfTheEmbeddedModelAreTheCpus) {
     record("batch_" + std::to_string(batch), gap);
     std::printf("embedded model, %zu tokens, batch %lld: KL %.2g (mean %.2g), relative %.2g\n", tokens.size(),
                 static_cast<long long>(batch), gap.kl_divergence, gap.mean_divergence, gap.relative);
-    EXPECT_LE(gap.kl_divergence, kWorstDivergence);
+    EXPECT_LE(gap.mean_divergence, kWorstDivergence);
+    EXPECT_LE(gap.kl_divergence, kSharpest);
     EXPECT_EQ(gap.top_differs, 0);
   }
 }
 
 TEST(CudaAnswers, GreedyTokensAreTheCpus) {
   EI_NEEDS_GPU();
-  std::string round;
-  for (int i = 0; i < 12; ++i) round += "the river and the lamp, the bridge and the mill, the garden and the gate;\n";
-  const std::vector<int32_t> tokens =
-      on("cpu").tokenizer().tokenize(round + "the river and", {.add_bos_eos = true, .parse_special = false}).value();
+  const std::vector<int32_t> tokens = round_tokens(12);
   EXPECT_EQ(our_greedy(on("cuda"), tokens, 0, std::nullopt, 64), our_greedy(on("cpu"), tokens, 0, std::nullopt, 64));
 }
 
@@ -114,13 +124,13 @@ TEST(CudaAnswers, ACacheSavedOnOneSideAnswersOnTheOther) {
     ASSERT_TRUE(second->adopt(std::move(loaded).value()).ok());
     ASSERT_TRUE(second->decode(100).ok());
     const LogitsGap gap = compare_logits(logits_of(*second), logits_of(*first), other.config().vocab, kQuantisedNoise);
-    EXPECT_LE(gap.kl_divergence, kWorstDivergence) << "saved by " << devices[saver];
+    EXPECT_LE(gap.kl_divergence, kSharpest / 4) << "saved by " << devices[saver];  // 0.0016 was seen
   }
 }
 
 TEST(CudaAnswers, CompressionDropsMemoryAndKeepsAnswering) {
   EI_NEEDS_GPU();
-  const std::vector<int32_t> tokens = text_tokens(on("cpu"), 120);
+  const std::vector<int32_t> tokens = round_tokens(50);
   SessionOptions options;
   options.kv = policy::find_method("entropyinfer")->kv;
   options.kv->budget = 512;
