@@ -49,8 +49,9 @@ class Weight {
   int64_t cols = 0;
 };
 
-// Rotary embedding of a chunk: cos and sin for `tokens` consecutive positions, and what they were made of.
-// Pairs are (2i, 2i+1) when interleaved, otherwise (i, i + dims/2); elements from `dims` on are left alone.
+// Rotary embedding of a chunk: cos and sin for `tokens` consecutive positions (null for a stream that makes them
+// itself), and what they are made of. Pairs are (2i, 2i+1) when interleaved, otherwise (i, i + dims/2); elements from
+// `dims` on are left alone.
 struct RopeTable {
   const float* cos = nullptr;  // [tokens, dims / 2]
   const float* sin = nullptr;  // [tokens, dims / 2]
@@ -116,6 +117,8 @@ class Stream {
   // sum += x, then y = norm(sum): the residual step in front of every norm, in one pass. y may be empty (no norm).
   virtual void add_rms_norm(Matrix x, Matrix sum, const Weight* gain, float eps, Matrix y) = 0;
   virtual void rotate_append(const RotateAppendParams& params) = 0;
+  // Does rotate_append make the angles itself, from RopeTable::rope and first_position, where cos and sin are null?
+  virtual bool makes_angles() const { return false; }
   virtual void attention(const kernels::AttentionParams& params) = 0;
   // out = activation(gate) * up
   virtual void activate(Activation kind, Matrix gate, Matrix up, Matrix out) = 0;

@@ -33,6 +33,15 @@ std::vector<RopeTable> Session::State::stage_angles(int32_t first_position, int6
   angles.resize(config.ropes.size());
   std::vector<RopeTable> tables;
   for (size_t i = 0; i < angles.size(); ++i) {
+    if (stream->makes_angles()) {
+      tables.push_back({.cos = nullptr,
+                        .sin = nullptr,
+                        .dims = config.rope_dims,
+                        .interleaved = config.rope_interleaved,
+                        .rope = &config.ropes[i],
+                        .first_position = first_position});
+      continue;
+    }
     model::fill_rope(config.ropes[i], config.rope_dims, first_position, tokens, angles[i]);
     tables.push_back(
         {.cos = static_cast<const float*>(stream->stage(angles[i].cos.data(), angles[i].cos.size() * sizeof(float))),

@@ -214,6 +214,10 @@ Status CudaStream::synchronize() {
   retired_.clear();
   for (CudaRoom* room : {&converted_, &plan_, &plan_order_, &prefill_room_, &decode_room_}) room->release_retired();
   window_room_ = CudaRoom();  // large and seldom needed
+  for (auto& [rope, angles] : angles_) {
+    angles.memory.release_retired();
+    angles.tokens = 0;
+  }
   if (!failed_.ok()) status = failed_;
   failed_ = {};
   if (job_failed_.exchange(false) && status.ok())

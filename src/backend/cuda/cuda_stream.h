@@ -36,6 +36,7 @@ class CudaStream final : public Stream {
   void rms_norm(Matrix x, const Weight& gain, float eps, Matrix y) override;
   void add_rms_norm(Matrix x, Matrix sum, const Weight* gain, float eps, Matrix y) override;
   void rotate_append(const RotateAppendParams& params) override;
+  bool makes_angles() const override { return true; }
   void attention(const kernels::AttentionParams& params) override;
   void activate(Activation kind, Matrix gate, Matrix up, Matrix out) override;
   void softcap(Matrix x, float cap) override;
@@ -100,6 +101,8 @@ class CudaStream final : public Stream {
   Result<kernels::cuda::DevicePlan> send_plan(const kernels::AttentionParams& params);
   Status attend(const kernels::AttentionParams& params);
   Status append(const RotateAppendParams& params);
+  // With cos and sin in device memory.
+  Result<RopeTable> with_angles(RopeTable table, int64_t tokens);
   void multiply(const CudaWeight& weight, Matrix x, Matrix y, const float* bias);
   Status score_window(const kernels::WindowScoreParams& params);
   void missing(const char* operation);
@@ -121,6 +124,12 @@ class CudaStream final : public Stream {
   CudaRoom plan_order_;
   CudaRoom window_room_;
   CudaRoom read_room_;
+  struct Angles {  // of one rope, for the chunk in work
+    CudaRoom memory;
+    int32_t first_position = -1;
+    int64_t tokens = 0;
+  };
+  std::map<const Rope*, Angles> angles_;
   CudaRoom prefill_room_;
   CudaRoom decode_room_;
   const void* decode_zeroed_ = nullptr;  // the memory of it that was zeroed

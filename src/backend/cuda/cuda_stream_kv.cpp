@@ -5,6 +5,7 @@
 #include "backend/cuda/cuda_stream.h"
 #include "base/check.h"
 #include "kernels/attention/cuda/attention_any.h"
+#include "kernels/rowwise/cuda/rope_cuda.h"
 #include "kernels/window_scores/cuda/window_scores_cuda.h"
 
 namespace ei {
@@ -69,7 +70,39 @@ void CudaStream::rotate_append(const RotateAppendParams& params) {
   note(append(params));
 }
 
+Result<RopeTable> CudaStream::with_angles(RopeTable table, int64_t tokens) {
+  const int32_t half = table.dims / 2;
+  const auto count = static_cast<size_t>(tokens * half);
+  Angles& made = angles_[table.rope];
+  EI_ASSIGN_OR_RETURN(void* memory, made.memory.device(2 * count * sizeof(float)));
+  auto* cos = static_cast<float*>(memory);
+  table.cos = cos;
+  table.sin = cos + count;
+  if (made.first_position == table.first_position && made.tokens == tokens) return table;
+  const Rope& rope = *table.rope;
+  kernels::cuda::DeviceAngles angles{.turn = rope_turn(rope, table.dims),
+                                     .frequency_scale = rope.frequency_scale,
+                                     .ext_factor = rope.ext_factor,
+                                     .tokens = tokens,
+                                     .dims = table.dims,
+                                     .cos = cos,
+                                     .sin = cos + count};
+  angles.first_position = static_cast<const int32_t*>(stage(&table.first_position, sizeof(int32_t)));
+  if (!rope.factors.empty())
+    angles.factors = static_cast<const float*>(stage(rope.factors.data(), static_cast<size_t>(half) * sizeof(float)));
+  if (!open()) return table;
+  submit([=, this] { return kernels::cuda::launch_angles(angles, stream_); }, table.rope, angles.first_position,
+         angles.factors, tokens, table.dims, cos);
+  made.first_position = table.first_position;
+  made.tokens = tokens;
+  return table;
+}
+
 Status CudaStream::append(const RotateAppendParams& params) {
+  RopeTable rope = params.rope;
+  if (rope.cos == nullptr) {
+    EI_ASSIGN_OR_RETURN(rope, with_angles(rope, params.q.rows));
+  }
   const KvPageShape& shape = params.append.shape;
   const int64_t kv_heads = params.k.cols / shape.head_dim;
   std::vector<std::vector<void*>> pages(static_cast<size_t>(kv_heads));
@@ -106,10 +139,10 @@ Status CudaStream::append(const RotateAppendParams& params) {
                                            .q_gain = vector_of(params.q_norm),
                                            .k_gain = vector_of(params.k_norm),
                                            .eps = params.norm_eps,
-                                           .cos = params.rope.cos,
-                                           .sin = params.rope.sin,
-                                           .dims = params.rope.dims,
-                                           .interleaved = params.rope.interleaved,
+                                           .cos = rope.cos,
+                                           .sin = rope.sin,
+                                           .dims = rope.dims,
+                                           .interleaved = rope.interleaved,
                                            .pages = pages_of(shape),
                                            .first_slots = firsts.device,
                                            .table = table.device,

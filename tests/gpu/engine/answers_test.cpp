@@ -103,6 +103,25 @@ TEST(CudaAnswers, EveryFamilyAndTypeOfWeightsMatchesExactArithmetic) {
   std::printf("random models, worst KL %.2g\n", worst);
 }
 
+TEST(CudaAnswers, AnglesOfEveryScalingAreTheReferences) {
+  EI_NEEDS_GPU();
+  for (const RandomRopeScaling scaling :
+       {RandomRopeScaling::kNone, RandomRopeScaling::kLinear, RandomRopeScaling::kYarn, RandomRopeScaling::kLlama3}) {
+    RandomModelSpec spec = small_spec("llama", "F32");
+    spec.rope_scaling = scaling;
+    spec.rope_original_context = 128;
+    const RandomModelFile file(spec);
+    const auto ours = load_engine(file.path(), "cuda", {});
+    const auto reference = load_engine(file.path(), "reference", {});
+    ASSERT_TRUE(ours != nullptr && reference != nullptr);
+    const int64_t vocab = reference->config().vocab;
+    const std::vector<int32_t> tokens = testing::random_tokens(500, vocab, 3);
+    const LogitsGap gap = compare_logits(our_logits(*ours, tokens, 200, DType::kF32),
+                                         our_logits(*reference, tokens, 0, DType::kF32), vocab, kFloatNoise);
+    EXPECT_LE(gap.relative, kWorstRelative) << static_cast<int>(scaling);
+  }
+}
+
 TEST(CudaAnswers, ACacheSavedOnOneSideAnswersOnTheOther) {
   EI_NEEDS_GPU();
   const kv::TempFolder folder;
