@@ -16,9 +16,11 @@ struct Rows {
   __device__ T* row(int64_t index) const { return data + index * stride; }
 };
 
-// Threads of a block for rows of `cols`.
-unsigned threads_for(int64_t cols) {
-  return static_cast<unsigned>(std::clamp<int64_t>((cols + 31) / 32 * 32, 32, kThreads));
+// Threads of a block for each of `rows` rows of `cols`: a few rows have the GPU to themselves.
+unsigned threads_for(int64_t rows, int64_t cols) {
+  constexpr int64_t kFewRows = 64;
+  const int64_t most = rows <= kFewRows ? 1024 : kThreads;
+  return static_cast<unsigned>(std::clamp<int64_t>((cols + 31) / 32 * 32, 32, most));
 }
 
 template <typename T>
@@ -131,8 +133,9 @@ Status launch_embed(DeviceRows table, const int32_t* ids, float scale, DeviceRow
   if (out.rows == 0) return {};
   EI_CHECK(out.type == DType::kF32);
   with_row_type(table.type, [&](auto t) {
-    embed_kernel<<<static_cast<unsigned>(out.rows), threads_for(out.cols), 0, static_cast<cudaStream_t>(stream)>>>(
-        Rows<decltype(t)>(table), ids, scale, Rows<float>(out), out.cols);
+    embed_kernel<<<static_cast<unsigned>(out.rows), threads_for(out.rows, out.cols), 0,
+                   static_cast<cudaStream_t>(stream)>>>(Rows<decltype(t)>(table), ids, scale, Rows<float>(out),
+                                                        out.cols);
   });
   return launched("embed");
 }
@@ -141,8 +144,9 @@ Status launch_rms_norm(DeviceRows x, const float* gain, float eps, DeviceRows y,
   if (x.rows == 0) return {};
   with_row_type(x.type, [&](auto from) {
     with_row_type(y.type, [&](auto to) {
-      rms_norm_kernel<<<static_cast<unsigned>(x.rows), threads_for(x.cols), 0, static_cast<cudaStream_t>(stream)>>>(
-          Rows<decltype(from)>(x), gain, eps, Rows<decltype(to)>(y), x.cols);
+      rms_norm_kernel<<<static_cast<unsigned>(x.rows), threads_for(x.rows, x.cols), 0,
+                        static_cast<cudaStream_t>(stream)>>>(Rows<decltype(from)>(x), gain, eps, Rows<decltype(to)>(y),
+                                                             x.cols);
     });
   });
   return launched("rms_norm");
@@ -153,8 +157,9 @@ Status launch_add_rms_norm(DeviceRows x, DeviceRows sum, const float* gain, floa
   EI_CHECK(sum.type == DType::kF32);
   with_row_type(x.type, [&](auto from) {
     with_row_type(y.type, [&](auto to) {
-      add_rms_norm_kernel<<<static_cast<unsigned>(x.rows), threads_for(x.cols), 0, static_cast<cudaStream_t>(stream)>>>(
-          Rows<decltype(from)>(x), Rows<float>(sum), gain, eps, Rows<decltype(to)>(y), x.cols);
+      add_rms_norm_kernel<<<static_cast<unsigned>(x.rows), threads_for(x.rows, x.cols), 0,
+                            static_cast<cudaStream_t>(stream)>>>(Rows<decltype(from)>(x), Rows<float>(sum), gain, eps,
+                                                                 Rows<decltype(to)>(y), x.cols);
     });
   });
   return launched("add_rms_norm");
