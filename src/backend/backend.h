@@ -37,8 +37,9 @@ struct HostTensor {
 };
 
 // How a matrix will be multiplied: by every token of a prompt, or by a few rows only (the output matrix), for which no
-// second form is worth its memory.
-enum class MatrixUse : uint8_t { kEveryToken, kFewRows };
+// second form is worth its memory. kActivated: by every token, and only activate() reads the products, so that they may
+// be rounded as its result is.
+enum class MatrixUse : uint8_t { kEveryToken, kActivated, kFewRows };
 
 // A weight held by a backend, in whatever form its maths wants.
 class Weight {
@@ -48,8 +49,9 @@ class Weight {
   int64_t cols = 0;
 };
 
-// Rotary embedding of a chunk: cos and sin for `tokens` consecutive positions, and what they were made of.
-// Pairs are (2i, 2i+1) when interleaved, otherwise (i, i + dims/2); elements from `dims` on are left alone.
+// Rotary embedding of a chunk: cos and sin for `tokens` consecutive positions (null for a stream that makes them
+// itself), and what they are made of. Pairs are (2i, 2i+1) when interleaved, otherwise (i, i + dims/2); elements from
+// `dims` on are left alone.
 struct RopeTable {
   const float* cos = nullptr;  // [tokens, dims / 2]
   const float* sin = nullptr;  // [tokens, dims / 2]
@@ -59,19 +61,26 @@ struct RopeTable {
   int32_t first_position = 0;
 };
 
-// The rows of a freshly written chunk inside the store, per kv_head: where token t of the chunk goes.
+// Where the tokens of a chunk go inside the store, per kv_head.
 struct KvAppend {
-  struct Run {  // `count` consecutive tokens of the chunk into consecutive rows of one page
+  struct Run {  // `count` consecutive tokens of the chunk into consecutive slots of one page
     int32_t kv_head = 0;
     int64_t token = 0;
     int64_t count = 0;
-    void* keys = nullptr;    // row of token `token` in the K page
-    void* values = nullptr;  // row of token `token` in the V page
+    void* page = nullptr;
+    int32_t slot = 0;  // of token `token`, in that page
   };
   std::vector<Run> runs;
-  DType key_type = DType::kF32;
-  DType value_type = DType::kF32;
-  int32_t head_dim = 0;
+  KvPageShape shape;
+};
+
+// `count` consecutive slots of one page into consecutive slots of another.
+struct KvMove {
+  const void* from = nullptr;
+  void* to = nullptr;
+  int32_t from_slot = 0;
+  int32_t to_slot = 0;
+  int32_t count = 0;
 };
 
 // What a stream's operations belong to. A backend may choose its maths by this and by the length of the prompt, but not
@@ -108,6 +117,8 @@ class Stream {
   // sum += x, then y = norm(sum): the residual step in front of every norm, in one pass. y may be empty (no norm).
   virtual void add_rms_norm(Matrix x, Matrix sum, const Weight* gain, float eps, Matrix y) = 0;
   virtual void rotate_append(const RotateAppendParams& params) = 0;
+  // Does rotate_append make the angles itself, from RopeTable::rope and first_position, where cos and sin are null?
+  virtual bool makes_angles() const { return false; }
   virtual void attention(const kernels::AttentionParams& params) = 0;
   // out = activation(gate) * up
   virtual void activate(Activation kind, Matrix gate, Matrix up, Matrix out) = 0;
@@ -157,7 +168,7 @@ class Stream {
 
 struct BackendOptions {
   int threads = 0;    // 0: all cores this process may use
-  std::string isa;    // EI_CPU_ISA
+  std::string isa;    // EI_CPU_ISA; of the cuda backend: "portable" or "plain" attention kernels
   std::string dense;  // EI_DENSE: "", "ggml", or a name of dense_providers()
   // Bytes for packed weight copies; -1: the engine's choice, without an engine half of the free memory.
   int64_t packed_budget = -1;
@@ -172,6 +183,12 @@ class Backend {
   virtual std::string describe(DType key_type, DType value_type, std::span<const HostTensor> matrices) const = 0;
   virtual DType default_kv_type() const = 0;
   virtual int64_t preferred_chunk() const { return 512; }  // prompt tokens per chunk
+  // Are the operations there that a sparse prefill measures and chooses with? Attention reads given plans anyway.
+  virtual bool measures_blocks() const { return true; }
+  // Bytes free where allocate() takes from, when that is not the system's memory; -1: it is.
+  virtual int64_t free_memory() const { return -1; }
+  // What a tensor takes in that memory once it is loaded.
+  virtual int64_t held_bytes(const HostTensor&) const { return 0; }
 
   // Large, page-aligned memory for weights and KV pages. Released memory goes back to the system.
   virtual Result<Buffer> allocate(size_t bytes) const = 0;
@@ -180,6 +197,15 @@ class Backend {
   virtual Status copy_within(void* to, const void* from, size_t bytes) const = 0;  // backend -> backend, no overlap
   // Gives the physical memory of a page-aligned range back while keeping the addresses.
   virtual void discard(void* data, size_t bytes) const = 0;
+
+  // KV pages. Their inner layout is the backend's own, so it alone moves their slots; the plain one unless it says
+  // otherwise. Hosts see keys and values as plain rows. Each is done when it returns.
+  virtual KvPageLayout page_layout(const KvPageShape& shape) const { return plain_page(shape); }
+  virtual Status move_slots(const KvPageShape& shape, std::span<const KvMove> moves) const;  // no page in both roles
+  // The keys and the values of the first `count` slots, out of a page or into it; either may be null.
+  virtual Status read_slots(const KvPageShape& shape, const void* page, int64_t count, void* keys, void* values) const;
+  virtual Status write_slots(const KvPageShape& shape, void* page, int64_t count, const void* keys,
+                             const void* values) const;
 
   // A matrix for matmul: the rows of all parts stacked (for example Q, K and V). Parts share `cols`.
   virtual Result<std::unique_ptr<Weight>> load_matrix(std::span<const HostTensor> parts, MatrixUse use) const = 0;
@@ -198,6 +224,7 @@ struct BackendEntry {
   std::string_view name;
   std::string_view summary;
   Result<std::unique_ptr<Backend>> (*create)(const BackendOptions& options);
+  Status (*usable)();  // an error where this machine has not the device
 };
 std::span<const BackendEntry> backends();
 Result<std::unique_ptr<Backend>> create_backend(std::string_view name, const BackendOptions& options);

@@ -127,7 +127,7 @@ void CpuStream::add_rms_norm(Matrix x, Matrix sum, const Weight* gain, float eps
 
 void CpuStream::rotate_append(const RotateAppendParams& params) {
   add_rows(params.q.rows, [this, params](Range rows) {
-    const int32_t head_dim = params.append.head_dim;
+    const int32_t head_dim = params.append.shape.head_dim;
     kernels::RotateHead rotate{
         .eps = params.norm_eps, .dims = params.rope.dims, .head_dim = head_dim, .interleaved = params.rope.interleaved};
     for (const auto& [matrix, norm] : {std::pair{params.q, params.q_norm}, std::pair{params.k, params.k_norm}}) {
@@ -145,19 +145,17 @@ void CpuStream::rotate_append(const RotateAppendParams& params) {
 }
 
 void CpuStream::append_rows(const RotateAppendParams& params, Range rows) const {
-  const int32_t head_dim = params.append.head_dim;
-  const size_t key_row = static_cast<size_t>(head_dim) * dtype_bytes(params.append.key_type);
-  const size_t value_row = static_cast<size_t>(head_dim) * dtype_bytes(params.append.value_type);
+  const KvPageShape& page = params.append.shape;
   for (const KvAppend::Run& run : params.append.runs) {
     const int64_t begin = std::max(rows.begin, run.token);
     const int64_t end = std::min(rows.end, run.token + run.count);
     for (int64_t t = begin; t < end; ++t) {
-      const auto row = static_cast<size_t>(t - run.token);
-      const int64_t column = static_cast<int64_t>(run.kv_head) * head_dim;
-      rowwise_.convert_row(params.k.data + t * params.k.stride + column,
-                           static_cast<std::byte*>(run.keys) + row * key_row, params.append.key_type, head_dim);
-      rowwise_.convert_row(params.v.data + t * params.v.stride + column,
-                           static_cast<std::byte*>(run.values) + row * value_row, params.append.value_type, head_dim);
+      const int64_t slot = run.slot + t - run.token;
+      const int64_t column = static_cast<int64_t>(run.kv_head) * page.head_dim;
+      rowwise_.convert_row(params.k.data + t * params.k.stride + column, plain_key(page, run.page, slot), page.key_type,
+                           page.head_dim);
+      rowwise_.convert_row(params.v.data + t * params.v.stride + column, plain_value(page, run.page, slot),
+                           page.value_type, page.head_dim);
     }
   }
 }

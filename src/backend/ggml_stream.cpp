@@ -201,7 +201,7 @@ void GgmlStream::add_rms_norm(Matrix x, Matrix sum, const Weight* gain, float ep
 void GgmlStream::rotate_append(const RotateAppendParams& params) {
   EI_CHECK(params.rope.rope != nullptr);
   const Rope& rope = *params.rope.rope;
-  const int64_t head_dim = params.append.head_dim;
+  const int64_t head_dim = params.append.shape.head_dim;
   std::vector<int32_t> positions(static_cast<size_t>(params.q.rows));
   std::iota(positions.begin(), positions.end(), params.rope.first_position);
   ggml_tensor* at = ggml_new_tensor_1d(context(), GGML_TYPE_I32, params.q.rows);

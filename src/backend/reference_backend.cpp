@@ -93,7 +93,8 @@ class ReferenceStream : public Stream {
   }
 
   void rotate_append(const RotateAppendParams& params) override {
-    const int32_t head_dim = params.append.head_dim;
+    const KvPageShape& page = params.append.shape;
+    const int32_t head_dim = page.head_dim;
     for (const auto& [matrix, gain] : {std::pair{params.q, params.q_norm}, std::pair{params.k, params.k_norm}}) {
       for (int64_t t = 0; t < matrix.rows; ++t) {
         for (int64_t first = 0; first < matrix.cols; first += head_dim) {
@@ -104,11 +105,13 @@ class ReferenceStream : public Stream {
       }
     }
     for (const KvAppend::Run& run : params.append.runs) {
+      std::byte* keys = plain_key(page, run.page, run.slot);
+      std::byte* values = plain_value(page, run.page, run.slot);
       for (int64_t i = 0; i < run.count; ++i) {
         const int64_t from = (run.token + i) * params.k.stride + static_cast<int64_t>(run.kv_head) * head_dim;
         for (int32_t d = 0; d < head_dim; ++d) {
-          store_element(run.keys, params.append.key_type, i * head_dim + d, params.k.data[from + d]);
-          store_element(run.values, params.append.value_type, i * head_dim + d, params.v.data[from + d]);
+          store_element(keys, page.key_type, i * head_dim + d, params.k.data[from + d]);
+          store_element(values, page.value_type, i * head_dim + d, params.v.data[from + d]);
         }
       }
     }

@@ -111,7 +111,7 @@ Status check_cache_fits(const Session& session, const Settings& settings, int64_
                   key_type(settings).value_or(standard), value_type(settings).value_or(standard), settings.batch_size);
   const double more =
       static_cast<double>(need.kv) + static_cast<double>(need.scratch) - static_cast<double>(session.store().bytes());
-  const int64_t available = available_memory_bytes();
+  const int64_t available = free_bytes(engine.backend());
   if (available < 0 || more <= static_cast<double>(available)) return {};
   return make_error(ErrorKind::kMemory,
                     "a context of %lld tokens needs %s more, but only %s of memory is available; shorten the text or "

@@ -49,12 +49,17 @@ Result<std::unique_ptr<Engine>> Engine::load(const EngineOptions& options) {
   EI_ASSIGN_OR_RETURN(auto backend, options.make_backend ? options.make_backend(backend_options)
                                                          : create_backend(options.backend, backend_options));
   const int64_t before = current_rss_bytes();
-  const int64_t weights_need = memory_need(config, file, 0, DType::kF32, DType::kF32, 0).weights;
-  if (available >= 0 && weights_need > available) {
+  const bool apart = backend->free_memory() >= 0;  // weights lie in memory of the backend's own
+  const int64_t weights_need =
+      apart ? held_need(file, *backend) : memory_need(config, file, 0, DType::kF32, DType::kF32, 0).weights;
+  const int64_t free = apart ? backend->free_memory() : available;
+  if (free >= 0 && weights_need > free) {
     return file.named(make_error(ErrorKind::kMemory,
-                                 "the weights need %lld MiB, but only %lld MiB of memory is available; take a smaller "
-                                 "model or a smaller quantisation",
-                                 static_cast<long long>(weights_need >> 20), static_cast<long long>(available >> 20)));
+                                 "the weights need %lld MiB, but only %lld MiB of %s is available; take a smaller "
+                                 "model%s",
+                                 static_cast<long long>(weights_need >> 20), static_cast<long long>(free >> 20),
+                                 apart ? "the device's memory" : "memory",
+                                 apart ? " or --device cpu" : " or a smaller quantisation"));
   }
   Result<model::Weights> weights = model::load_weights(file, config, *backend, options.cancel);
   if (!weights.ok()) return file.named(weights.error());
@@ -63,7 +68,7 @@ Result<std::unique_ptr<Engine>> Engine::load(const EngineOptions& options) {
                                              .tokenizer = std::move(tokenizer),
                                              .backend = std::move(backend),
                                              .model = model::Model(std::move(config), std::move(*weights))});
-  state->weight_bytes = std::max(held, weights_need);
+  state->weight_bytes = apart ? weights_need : std::max(held, weights_need);
   state->model_hash = hash_model(state->file);
   state->load_s = now_s() - start;
   return std::unique_ptr<Engine>(new Engine(std::move(state)));
@@ -97,6 +102,12 @@ Result<std::unique_ptr<Session>> Engine::new_session(const SessionOptions& optio
   if (options.context < 0 || options.batch < 0) {
     return make_error(ErrorKind::kUsage, "context and batch sizes must not be negative");
   }
+  if (prefill.rule != policy::PrefillRule::kDense && !backend().measures_blocks()) {
+    return make_error(ErrorKind::kUsage,
+                      "method '%s' reads prompts sparsely, which the %s backend cannot yet: take --method full, or "
+                      "--device cpu",
+                      options.method.c_str(), std::string(backend().name()).c_str());
+  }
   const DType fallback = backend().default_kv_type();
   const kv::StoreConfig store{.layers = config().layers,
                               .kv_heads = config().kv_heads,
@@ -125,18 +136,18 @@ Result<std::unique_ptr<Session>> Engine::new_session(const SessionOptions& optio
     EI_ASSIGN_OR_RETURN(compressor, kv::Compressor::create(backend(), kv_options, std::move(shape)));
   }
   EI_ASSIGN_OR_RETURN(auto stream, backend().new_stream(options.cancel));
-  auto state = std::make_unique<Session::State>(Session::State{
-      .engine = *this,
-      .model = state_->model,
-      .cancel = options.cancel,
-      .stream = std::move(stream),
-      .store = kv::Store(backend(), store),
-      .context = options.context > 0 ? options.context : config().context,
-      .batch = options.batch > 0 ? options.batch : std::min(backend().preferred_chunk(), default_chunk(config())),
-      .planner = std::move(planner),
-      .compressor = std::move(compressor),
-      .schedule = policy::LatentSchedule(kv_options),
-      .windows = std::move(windows)});
+  auto state = std::make_unique<Session::State>(
+      Session::State{.engine = *this,
+                     .model = state_->model,
+                     .cancel = options.cancel,
+                     .stream = std::move(stream),
+                     .store = kv::Store(backend(), store),
+                     .context = options.context > 0 ? options.context : config().context,
+                     .batch = options.batch > 0 ? options.batch : chunk_for(config(), backend()),
+                     .planner = std::move(planner),
+                     .compressor = std::move(compressor),
+                     .schedule = policy::LatentSchedule(kv_options),
+                     .windows = std::move(windows)});
   return std::unique_ptr<Session>(new Session(std::move(state)));
 }
 

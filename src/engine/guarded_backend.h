@@ -169,6 +169,21 @@ class GuardedBackend final : public Backend {
     return inner_->copy_within(to, from, bytes);
   }
   void discard(void* data, size_t bytes) const override { inner_->discard(data, bytes); }
+  KvPageLayout page_layout(const KvPageShape& shape) const override { return inner_->page_layout(shape); }
+  Status move_slots(const KvPageShape& shape, std::span<const KvMove> moves) const override {
+    const Guard::Lifted open(*guard_);
+    return inner_->move_slots(shape, moves);
+  }
+  Status read_slots(const KvPageShape& shape, const void* page, int64_t count, void* keys,
+                    void* values) const override {
+    const Guard::Lifted open(*guard_);
+    return inner_->read_slots(shape, page, count, keys, values);
+  }
+  Status write_slots(const KvPageShape& shape, void* page, int64_t count, const void* keys,
+                     const void* values) const override {
+    const Guard::Lifted open(*guard_);
+    return inner_->write_slots(shape, page, count, keys, values);
+  }
   Result<std::unique_ptr<Weight>> load_matrix(std::span<const HostTensor> parts, MatrixUse use) const override {
     return inner_->load_matrix(parts, use);
   }

@@ -73,6 +73,15 @@ int64_t packed_need(const gguf::File& file, const Backend& backend) {
   return backend.packed_bytes(layer_matrices(file));
 }
 
+int64_t held_need(const gguf::File& file, const Backend& backend) {
+  int64_t bytes = 0;
+  for (const gguf::Tensor& tensor : file.tensors()) {
+    bytes +=
+        backend.held_bytes({tensor.name, tensor.type->id, tensor.rows(), tensor.cols(), tensor.data, file.mapping()});
+  }
+  return bytes;
+}
+
 std::string backend_detail(const gguf::File& file, const Backend& backend, DType key_type, DType value_type) {
   return backend.describe(key_type, value_type, layer_matrices(file));
 }
@@ -83,6 +92,16 @@ int64_t default_chunk(const model::Config& config) {
   int64_t chunk = kMost;
   while (chunk > kLeast && model::activation_bytes(config, chunk, 0) > kBesideBytes / 2) chunk /= 2;
   return chunk;
+}
+
+int64_t chunk_for(const model::Config& config, const Backend& backend) {
+  if (backend.free_memory() >= 0) return backend.preferred_chunk();
+  return std::min(backend.preferred_chunk(), default_chunk(config));
+}
+
+int64_t free_bytes(const Backend& backend) {
+  const int64_t own = backend.free_memory();
+  return own >= 0 ? own : available_memory_bytes();
 }
 
 int64_t beside_need(const model::Config& config) {

@@ -3,6 +3,7 @@
 #include <new>
 
 #include "base/clock.h"
+#include "engine/memory.h"
 #include "engine/session_state.h"
 
 namespace ei {
@@ -32,6 +33,15 @@ std::vector<RopeTable> Session::State::stage_angles(int32_t first_position, int6
   angles.resize(config.ropes.size());
   std::vector<RopeTable> tables;
   for (size_t i = 0; i < angles.size(); ++i) {
+    if (stream->makes_angles()) {
+      tables.push_back({.cos = nullptr,
+                        .sin = nullptr,
+                        .dims = config.rope_dims,
+                        .interleaved = config.rope_interleaved,
+                        .rope = &config.ropes[i],
+                        .first_position = first_position});
+      continue;
+    }
     model::fill_rope(config.ropes[i], config.rope_dims, first_position, tokens, angles[i]);
     tables.push_back(
         {.cos = static_cast<const float*>(stream->stage(angles[i].cos.data(), angles[i].cos.size() * sizeof(float))),
@@ -183,7 +193,7 @@ Status Session::State::check_room(std::span<const int32_t> tokens, int64_t wante
       added * model.config().kv_bytes_per_token(kv.key_type, kv.value_type) +
       model::activation_bytes(model.config(), std::min(added, batch), std::min(wanted, logits_rows())) +
       (planner ? planner->bytes_for(held + added) : 0) + (compressor ? compressor->bytes_for(held + added) : 0);
-  const int64_t available = available_memory_bytes();
+  const int64_t available = free_bytes(engine.backend());
   if (available >= 0 && need > available) {
     return make_error(
         ErrorKind::kMemory, "%lld tokens need %lld MiB for the KV cache and activations, only %lld MiB are free",

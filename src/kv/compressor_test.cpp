@@ -52,11 +52,14 @@ class Fixture {
     for (float& value : rows) value = 2 * random_.normal();
     ASSERT_TRUE(store.reserve(tokens).ok());
     for (int layer = 0; layer < store.config().layers; ++layer) {
-      for (const KvAppend::Run& run : store.append(layer, tokens).runs) {
+      const KvAppend append = store.append(layer, tokens);
+      for (const KvAppend::Run& run : append.runs) {
         const float sharpness = run.kv_head == sharp_head ? 4.0f : 1.0f;
+        auto* keys = reinterpret_cast<float*>(plain_key(append.shape, run.page, run.slot));
+        auto* values = reinterpret_cast<float*>(plain_value(append.shape, run.page, run.slot));
         for (int64_t i = 0; i < run.count * kDim; ++i) {
-          static_cast<float*>(run.keys)[i] = sharpness * random_.normal();
-          static_cast<float*>(run.values)[i] = random_.normal();
+          keys[i] = sharpness * random_.normal();
+          values[i] = random_.normal();
         }
       }
       compressor.observer().record(*stream, layer, {rows.data(), tokens, kWidth, kWidth});

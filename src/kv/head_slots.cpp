@@ -12,17 +12,16 @@ size_t round_up(size_t value, size_t multiple) { return (value + multiple - 1) /
 
 }  // namespace
 
-PageLayout::PageLayout(int page_slots, int head_dim, DType key_type, DType value_type)
-    : slots(page_slots),
-      key_row(static_cast<size_t>(head_dim) * dtype_bytes(key_type)),
-      value_row(static_cast<size_t>(head_dim) * dtype_bytes(value_type)),
-      values_at(round_up(static_cast<size_t>(page_slots) * key_row, 64)),
-      bytes(round_up(values_at + static_cast<size_t>(page_slots) * value_row, PagePool::kPageAlignment)) {}
+PageLayout::PageLayout(const Backend& backend, const KvPageShape& page_shape)
+    : shape(page_shape), slots(page_shape.slots) {
+  const KvPageLayout inside = backend.page_layout(page_shape);
+  values_at = inside.values_at;
+  bytes = round_up(inside.bytes, PagePool::kPageAlignment);
+}
 
 Status copy_rows(const Backend& backend, const PageLayout& layout, const Page& from, int64_t rows, const Page& to) {
-  const auto count = static_cast<size_t>(rows);
-  EI_RETURN_IF_ERROR(backend.copy_within(layout.key(to, 0), layout.key(from, 0), count * layout.key_row));
-  return backend.copy_within(layout.value(to, 0), layout.value(from, 0), count * layout.value_row);
+  const KvMove all{.from = from.data(), .to = to.data(), .count = static_cast<int32_t>(rows)};
+  return backend.move_slots(layout.shape, {&all, 1});
 }
 
 KvHeadView HeadSlots::view(int32_t next) const {
@@ -41,8 +40,8 @@ int64_t HeadSlots::pages_missing(const PageLayout& layout, int64_t count) const 
 
 void HeadSlots::set_page(const PageLayout& layout, int64_t index, Page page) {
   const auto i = static_cast<size_t>(index);
-  key_pages_[i] = layout.key(page, 0);
-  value_pages_[i] = layout.value(page, 0);
+  key_pages_[i] = page.data();
+  value_pages_[i] = static_cast<std::byte*>(page.data()) + layout.values_at;
   pages_[i] = std::move(page);
 }
 
@@ -59,11 +58,8 @@ void HeadSlots::append(const PageLayout& layout, int32_t kv_head, int64_t count,
     const int64_t row = length_ % layout.slots;
     const int64_t rows = std::min(count - token, layout.slots - row);
     const Page& to = tail_page(layout);
-    runs.push_back({.kv_head = kv_head,
-                    .token = token,
-                    .count = rows,
-                    .keys = layout.key(to, row),
-                    .values = layout.value(to, row)});
+    runs.push_back(
+        {.kv_head = kv_head, .token = token, .count = rows, .page = to.data(), .slot = static_cast<int32_t>(row)});
     token += rows;
     length_ += rows;
   }
@@ -106,19 +102,20 @@ Status HeadSlots::compact(const Backend& backend, const PageLayout& layout, Page
 Status HeadSlots::gather(const Backend& backend, const PageLayout& layout, const KeepList& keep, int64_t first,
                          const Page& to) const {
   const int64_t end = std::min(static_cast<int64_t>(keep.size()), first + layout.slots);
+  std::vector<KvMove> moves;
   for (int64_t i = first; i < end;) {
     const int64_t slot = keep[static_cast<size_t>(i)];
     const int64_t row = slot % layout.slots;
     int64_t rows = 1;
     while (i + rows < end && row + rows < layout.slots && keep[static_cast<size_t>(i + rows)] == slot + rows) ++rows;
-    const Page& from = page(slot / layout.slots);
-    const auto count = static_cast<size_t>(rows);
-    EI_RETURN_IF_ERROR(backend.copy_within(layout.key(to, i - first), layout.key(from, row), count * layout.key_row));
-    EI_RETURN_IF_ERROR(
-        backend.copy_within(layout.value(to, i - first), layout.value(from, row), count * layout.value_row));
+    moves.push_back({.from = page(slot / layout.slots).data(),
+                     .to = to.data(),
+                     .from_slot = static_cast<int32_t>(row),
+                     .to_slot = static_cast<int32_t>(i - first),
+                     .count = static_cast<int32_t>(rows)});
     i += rows;
   }
-  return {};
+  return backend.move_slots(layout.shape, moves);
 }
 
 void HeadSlots::truncate(const PageLayout& layout, int32_t position, int32_t next) {

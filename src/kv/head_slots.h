@@ -15,23 +15,16 @@
 
 namespace ei::kv {
 
-// One page holds the keys of `slots` slots, then (64-byte aligned) their values.
+// What a page holds, and as much of the backend's layout as the store must know.
 struct PageLayout {
-  PageLayout(int page_slots, int head_dim, DType key_type, DType value_type);
+  PageLayout(const Backend& backend, const KvPageShape& page_shape);
 
+  KvPageShape shape;
   int64_t slots = 0;
-  size_t key_row = 0;    // bytes of one key
-  size_t value_row = 0;  // bytes of one value
   size_t values_at = 0;  // offset of the values
   size_t bytes = 0;      // rounded up to PagePool::kPageAlignment
 
   int64_t pages_for(int64_t length) const { return (length + slots - 1) / slots; }
-  void* key(const Page& page, int64_t row) const {
-    return static_cast<std::byte*>(page.data()) + static_cast<size_t>(row) * key_row;
-  }
-  void* value(const Page& page, int64_t row) const {
-    return static_cast<std::byte*>(page.data()) + values_at + static_cast<size_t>(row) * value_row;
-  }
 };
 
 // `next` below is always the position the layer's next token will have. The slots that are not listed end right before
@@ -81,7 +74,7 @@ class HeadSlots {
   int64_t reserved_ = 0;  // tokens that can be appended without asking the pool
 };
 
-// Copies the first `rows` keys and values of a page.
+// Copies the keys and values of the first `rows` slots of a page.
 Status copy_rows(const Backend& backend, const PageLayout& layout, const Page& from, int64_t rows, const Page& to);
 
 }  // namespace ei::kv

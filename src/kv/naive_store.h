@@ -59,7 +59,7 @@ class NaiveStore {
     }
     next[static_cast<size_t>(layer)] += static_cast<int32_t>(count);
     const KvAppend append = store.append(layer, count);
-    EXPECT_EQ(append.head_dim, config_.head_dim);
+    EXPECT_EQ(append.shape.head_dim, config_.head_dim);
     std::vector<int64_t> seen(heads.size(), 0);
     for (const KvAppend::Run& run : append.runs) {
       EXPECT_EQ(run.token, seen[static_cast<size_t>(run.kv_head)]);
@@ -68,10 +68,9 @@ class NaiveStore {
         const uint64_t row = first + static_cast<uint64_t>(run.kv_head * count + run.token + t);
         const auto key = row_bytes_of(2 * row, key_row());
         const auto value = row_bytes_of(2 * row + 1, value_row());
-        const auto at = static_cast<size_t>(t);
-        EXPECT_TRUE(backend.copy_in(static_cast<std::byte*>(run.keys) + at * key.size(), key.data(), key.size()).ok());
+        EXPECT_TRUE(backend.copy_in(plain_key(append.shape, run.page, run.slot + t), key.data(), key.size()).ok());
         EXPECT_TRUE(
-            backend.copy_in(static_cast<std::byte*>(run.values) + at * value.size(), value.data(), value.size()).ok());
+            backend.copy_in(plain_value(append.shape, run.page, run.slot + t), value.data(), value.size()).ok());
       }
     }
     for (const int64_t tokens : seen) EXPECT_EQ(tokens, count);

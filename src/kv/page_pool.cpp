@@ -11,6 +11,7 @@ namespace {
 // does not need thousands of slabs.
 constexpr int64_t kMinSlabBytes = int64_t{1} << 20;
 constexpr int64_t kMaxSlabBytes = int64_t{32} << 20;
+constexpr int64_t kMaxDeviceSlabBytes = int64_t{256} << 20;  // asking a device for memory may stop it for a moment
 // What is larger ends where a huge page does: the part behind the last whole one would lie in small pages.
 constexpr int64_t kHugePageBytes = int64_t{2} << 20;
 
@@ -51,7 +52,8 @@ Result<std::vector<Page>> PagePool::take(int64_t count) {
 Status PagePool::grow(int64_t missing_pages) {
   const auto page_bytes = static_cast<int64_t>(page_bytes_);
   const int64_t least = std::max<int64_t>(1, kMinSlabBytes / page_bytes);
-  const int64_t most = std::max<int64_t>(1, kMaxSlabBytes / page_bytes);
+  const int64_t largest = backend_.free_memory() >= 0 ? kMaxDeviceSlabBytes : kMaxSlabBytes;
+  const int64_t most = std::max<int64_t>(1, largest / page_bytes);
   int64_t num_pages = std::clamp(std::max(missing_pages, total_pages_ / 4), least, most);
   if (const int64_t bytes = num_pages * page_bytes; bytes > kHugePageBytes) {
     num_pages = (bytes + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes / page_bytes;

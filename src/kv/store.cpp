@@ -11,7 +11,10 @@ namespace ei::kv {
 Store::Store(const Backend& backend, const StoreConfig& config)
     : backend_(&backend),
       config_(config),
-      layout_(config.page_slots, config.head_dim, config.key_type, config.value_type) {
+      layout_(backend, {.slots = config.page_slots,
+                        .head_dim = config.head_dim,
+                        .key_type = config.key_type,
+                        .value_type = config.value_type}) {
   EI_CHECK(config.layers > 0 && config.kv_heads > 0 && config.head_dim > 0 && config.page_slots > 0);
   pool_ = std::make_shared<PagePool>(backend, layout_.bytes);
   layers_.resize(static_cast<size_t>(config.layers));
@@ -84,8 +87,7 @@ Status Store::reserve(int64_t count) {
 KvAppend Store::append(int layer, int64_t count) {
   EI_CHECK_GE(count, 0);
   Layer& at = layer_at(layer);
-  KvAppend append{
-      .runs = {}, .key_type = config_.key_type, .value_type = config_.value_type, .head_dim = config_.head_dim};
+  KvAppend append{.runs = {}, .shape = layout_.shape};
   for (int h = 0; h < config_.kv_heads; ++h) {
     at.heads[static_cast<size_t>(h)].append(layout_, h, count, append.runs);
   }

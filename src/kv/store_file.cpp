@@ -140,21 +140,21 @@ Status Store::save(const std::string& path, uint64_t model_hash, const CancelTok
   }
   EI_RETURN_IF_ERROR(file.put_checksum());
 
-  std::vector<std::byte> rows(layout_.bytes);
-  const auto put_rows = [&](const HeadSlots& head, void* (PageLayout::*row)(const Page&, int64_t) const,
-                            size_t row_bytes) -> Status {
+  const size_t row_bytes[2] = {layout_.shape.key_row(), layout_.shape.value_row()};
+  std::vector<std::byte> rows(static_cast<size_t>(layout_.slots) * std::max(row_bytes[0], row_bytes[1]));
+  const auto put_rows = [&](const HeadSlots& head, bool values) -> Status {
     for (int64_t slot = 0; slot < head.length(); slot += layout_.slots) {
       if (raised(cancel)) return Error{ErrorKind::kInterrupted, "interrupted"};
-      const size_t bytes = static_cast<size_t>(std::min(layout_.slots, head.length() - slot)) * row_bytes;
-      EI_RETURN_IF_ERROR(backend_->copy_out(rows.data(), (layout_.*row)(head.page(slot / layout_.slots), 0), bytes));
-      EI_RETURN_IF_ERROR(file.put(rows.data(), bytes));
+      const int64_t count = std::min(layout_.slots, head.length() - slot);
+      EI_RETURN_IF_ERROR(backend_->read_slots(layout_.shape, head.page(slot / layout_.slots).data(), count,
+                                              values ? nullptr : rows.data(), values ? rows.data() : nullptr));
+      EI_RETURN_IF_ERROR(file.put(rows.data(), static_cast<size_t>(count) * row_bytes[values ? 1 : 0]));
     }
     return {};
   };
   for (const Layer& layer : layers_) {
     for (const HeadSlots& head : layer.heads) {
-      EI_RETURN_IF_ERROR(put_rows(head, &PageLayout::key, layout_.key_row));
-      EI_RETURN_IF_ERROR(put_rows(head, &PageLayout::value, layout_.value_row));
+      for (const bool values : {false, true}) EI_RETURN_IF_ERROR(put_rows(head, values));
     }
   }
   EI_RETURN_IF_ERROR(file.put_checksum());
@@ -182,7 +182,8 @@ Result<Store> Store::load(const std::string& path, uint64_t model_hash, const Ba
 
   Store store(backend, described.config);
   const PageLayout& layout = store.layout_;
-  const auto row_bytes = static_cast<int64_t>(layout.key_row + layout.value_row);
+  const size_t of_slot[2] = {layout.shape.key_row(), layout.shape.value_row()};
+  const auto row_bytes = static_cast<int64_t>(of_slot[0] + of_slot[1]);
   const auto left = static_cast<int64_t>(file.remaining()) - static_cast<int64_t>(sizeof(uint64_t));
   if (left < 0 || left % row_bytes != 0 || left / row_bytes != total_slots) {
     return file.failure(str_format("it holds %lld bytes of rows where %lld rows of %lld bytes should be",
@@ -190,14 +191,14 @@ Result<Store> Store::load(const std::string& path, uint64_t model_hash, const Ba
                                    static_cast<long long>(row_bytes)));
   }
 
-  std::vector<std::byte> rows(layout.bytes);
-  const auto get_rows = [&](const HeadSlots& head, void* (PageLayout::*row)(const Page&, int64_t) const,
-                            size_t bytes_per_row) -> Status {
+  std::vector<std::byte> rows(static_cast<size_t>(layout.slots) * std::max(of_slot[0], of_slot[1]));
+  const auto get_rows = [&](const HeadSlots& head, bool values) -> Status {
     for (int64_t slot = 0; slot < head.length(); slot += layout.slots) {
       if (raised(cancel)) return Error{ErrorKind::kInterrupted, "interrupted"};
-      const size_t bytes = static_cast<size_t>(std::min(layout.slots, head.length() - slot)) * bytes_per_row;
-      EI_RETURN_IF_ERROR(file.get(rows.data(), bytes));
-      EI_RETURN_IF_ERROR(backend.copy_in((layout.*row)(head.page(slot / layout.slots), 0), rows.data(), bytes));
+      const int64_t count = std::min(layout.slots, head.length() - slot);
+      EI_RETURN_IF_ERROR(file.get(rows.data(), static_cast<size_t>(count) * of_slot[values ? 1 : 0]));
+      EI_RETURN_IF_ERROR(backend.write_slots(layout.shape, head.page(slot / layout.slots).data(), count,
+                                             values ? nullptr : rows.data(), values ? rows.data() : nullptr));
     }
     return {};
   };
@@ -209,8 +210,7 @@ Result<Store> Store::load(const std::string& path, uint64_t model_hash, const Ba
       for (Page& page : pages) head.add_page(layout, std::move(page));
       head.restore(description->length, std::move(description->listed));
       ++description;
-      EI_RETURN_IF_ERROR(get_rows(head, &PageLayout::key, layout.key_row));
-      EI_RETURN_IF_ERROR(get_rows(head, &PageLayout::value, layout.value_row));
+      for (const bool values : {false, true}) EI_RETURN_IF_ERROR(get_rows(head, values));
     }
     refresh(layer);
   }

@@ -249,10 +249,11 @@ TEST(Store, ReturnsMemoryToTheSystemWhenCompacted) {
   ASSERT_TRUE(store.reserve(kTokens).ok());
   const std::vector<unsigned char> ones(static_cast<size_t>(config.page_slots) * 256, 1);
   for (int l = 0; l < config.layers; ++l) {
-    for (const KvAppend::Run& run : store.append(l, kTokens).runs) {
+    const KvAppend append = store.append(l, kTokens);
+    for (const KvAppend::Run& run : append.runs) {
       const size_t bytes = static_cast<size_t>(run.count) * 256;
-      ASSERT_TRUE(backend.copy_in(run.keys, ones.data(), bytes).ok());
-      ASSERT_TRUE(backend.copy_in(run.values, ones.data(), bytes).ok());
+      ASSERT_TRUE(backend.copy_in(plain_key(append.shape, run.page, run.slot), ones.data(), bytes).ok());
+      ASSERT_TRUE(backend.copy_in(plain_value(append.shape, run.page, run.slot), ones.data(), bytes).ok());
     }
   }
   const int64_t full = current_rss_bytes();

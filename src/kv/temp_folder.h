@@ -18,7 +18,7 @@ class TempFolder {
   TempFolder() {
     path_ = "/dev/shm/ei_kv_XXXXXX";
     if (::mkdtemp(path_.data()) != nullptr) return;
-    path_ = testing::TempDir() + "/ei_kv_XXXXXX";
+    path_ = ::testing::TempDir() + "/ei_kv_XXXXXX";
     EXPECT_NE(::mkdtemp(path_.data()), nullptr);
   }
   ~TempFolder() {

@@ -13,8 +13,7 @@ struct RopeAngles {
   std::vector<float> sin;  // [tokens, dims / 2]
 };
 
-// The angle is advanced from pair to pair by multiplication in float, as llama.cpp does: at far positions the rounding
-// of another order would turn the vectors by more than the parity tests allow.
+// In the order of operations of tensor/rope.h.
 void fill_rope(const Rope& rope, int32_t dims, int32_t first_position, int64_t tokens, RopeAngles& out);
 
 }  // namespace ei::model

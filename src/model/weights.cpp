@@ -172,7 +172,8 @@ Result<LayerWeights> load_layer(const Loader& load, const Config& config, int la
   EI_ASSIGN_OR_RETURN(weights.attention_out_bias, load.optional_vector({{prefix + "attn_output.bias", 1, width}}));
   EI_ASSIGN_OR_RETURN(weights.ffn_norm, load.vector({{prefix + "ffn_norm.weight", 1, width}}));
   EI_ASSIGN_OR_RETURN(weights.gate_up,
-                      load.matrix({{prefix + "ffn_gate.weight", ffn, width}, {prefix + "ffn_up.weight", ffn, width}}));
+                      load.matrix({{prefix + "ffn_gate.weight", ffn, width}, {prefix + "ffn_up.weight", ffn, width}},
+                                  MatrixUse::kActivated));
   EI_ASSIGN_OR_RETURN(weights.gate_up_bias,
                       load.optional_vector({{prefix + "ffn_gate.bias", 1, ffn}, {prefix + "ffn_up.bias", 1, ffn}}));
   EI_ASSIGN_OR_RETURN(weights.down, load.matrix({{prefix + "ffn_down.weight", width, ffn}}));

@@ -1,6 +1,7 @@
 // KvView: how kernels see one layer of the ragged KV cache. Plain data; made by kv::Store, read by attention.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -8,9 +9,41 @@
 
 namespace ei {
 
+// What one page holds: keys and values of `slots` slots. Where they lie inside is the backend's own.
+struct KvPageShape {
+  int32_t slots = 0;
+  int32_t head_dim = 0;
+  DType key_type = DType::kF32;
+  DType value_type = DType::kF32;
+
+  constexpr size_t key_row() const {
+    return static_cast<size_t>(head_dim) * dtype_bytes(key_type);
+  }  // bytes of one key
+  constexpr size_t value_row() const { return static_cast<size_t>(head_dim) * dtype_bytes(value_type); }
+};
+
+struct KvPageLayout {
+  size_t values_at = 0;  // offset of what KvHeadView::value_pages point to
+  size_t bytes = 0;
+};
+
+// The plain layout, of every backend whose device is the CPU: keys [slots, head_dim], then (64-byte aligned) values
+// [slots, head_dim], both row-major.
+constexpr KvPageLayout plain_page(const KvPageShape& shape) {
+  const size_t keys = (static_cast<size_t>(shape.slots) * shape.key_row() + 63) / 64 * 64;
+  return {.values_at = keys, .bytes = keys + static_cast<size_t>(shape.slots) * shape.value_row()};
+}
+
+inline std::byte* plain_key(const KvPageShape& shape, void* page, int64_t slot) {
+  return static_cast<std::byte*>(page) + static_cast<size_t>(slot) * shape.key_row();
+}
+inline std::byte* plain_value(const KvPageShape& shape, void* page, int64_t slot) {
+  return static_cast<std::byte*>(page) + plain_page(shape).values_at + static_cast<size_t>(slot) * shape.value_row();
+}
+
 // One kv_head: `length` slots in pages of KvView::page_slots slots. Slot s lies in page s / page_slots, row s %
-// page_slots. A K page is [page_slots, head_dim] of key_type, a V page [page_slots, head_dim] of value_type, both
-// row-major.
+// page_slots. With the plain layout a K page is [page_slots, head_dim] of key_type, a V page [page_slots, head_dim] of
+// value_type, both row-major.
 struct KvHeadView {
   const void* const* key_pages = nullptr;    // [ceil(length / page_slots)]
   const void* const* value_pages = nullptr;  // [ceil(length / page_slots)]

@@ -20,4 +20,16 @@ struct Rope {
   std::vector<float> factors;  // [dims / 2] divisors per pair (Llama 3), or empty
 };
 
+// What the angles of all positions have in common. The angle is advanced from pair to pair by multiplication in float,
+// as llama.cpp does: at far positions the rounding of another order would turn the vectors by more than the parity
+// tests allow.
+struct RopeTurn {
+  float step = 1;      // from one pair's angle to the next
+  bool mixes = false;  // YaRN
+  float low = 0;       // its correction range, in pairs
+  float high = 0;
+  float magnitude = 1;  // of cos and sin
+};
+RopeTurn rope_turn(const Rope& rope, int32_t dims);
+
 }  // namespace ei

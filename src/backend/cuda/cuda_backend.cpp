@@ -1,0 +1,135 @@
+#include "backend/cuda/cuda_backend.h"
+
+#include <atomic>
+#include <vector>
+
+#include "backend/cuda/cuda_device.h"
+#include "backend/cuda/cuda_memory.h"
+#include "backend/cuda/cuda_stream.h"
+#include "backend/cuda/cuda_weight.h"
+#include "kernels/pages/cuda/device_pages.h"
+
+namespace ei {
+namespace {
+
+using kernels::cuda::DevicePages;
+
+class CudaBackend final : public Backend {
+ public:
+  explicit CudaBackend(std::unique_ptr<CudaDevice> device) : device_(std::move(device)) {}
+
+  std::string_view name() const override { return "cuda"; }
+  std::string describe(DType key_type, DType value_type, std::span<const HostTensor> matrices) const override {
+    const DevicePages pages = pages_of({128, 128, key_type, value_type});
+    const char* attention = !pages.blocked                                                 ? "plain"
+                            : device_->traits().set == kernels::cuda::KernelSet::kPortable ? "portable"
+                                                                                           : "hopper";
+    const char* products = matrix_type(matrices) == DType::kF32 ? "f32" : "bf16";
+    return str_format("cuda: %s (%lld MiB), attention %s over %s and %s, products in %s", device_->name().c_str(),
+                      static_cast<long long>(device_->total_bytes() >> 20), attention, dtype_name(key_type),
+                      dtype_name(value_type), products);
+  }
+  DType default_kv_type() const override { return DType::kBF16; }
+  int64_t preferred_chunk() const override { return 4096; }
+  bool measures_blocks() const override { return false; }
+  int64_t free_memory() const override { return free_device_bytes(); }
+
+  Result<Buffer> allocate(size_t bytes) const override { return allocate_device(bytes); }
+  Status copy_in(void* to, const void* from, size_t bytes) const override {
+    return copy_and_wait(to, from, bytes, cudaMemcpyHostToDevice);
+  }
+  Status copy_out(void* to, const void* from, size_t bytes) const override {
+    return copy_and_wait(to, from, bytes, cudaMemcpyDeviceToHost);
+  }
+  Status copy_within(void* to, const void* from, size_t bytes) const override {
+    return copy_and_wait(to, from, bytes, cudaMemcpyDeviceToDevice);
+  }
+  void discard(void*, size_t) const override {}  // memory goes back with its slab
+
+  KvPageLayout page_layout(const KvPageShape& shape) const override {
+    const DevicePages pages = pages_of(shape);
+    if (!pages.blocked) return plain_page(shape);
+    return {.values_at = 0, .bytes = static_cast<size_t>(pages.layout().page_bytes(shape.slots))};
+  }
+  Status move_slots(const KvPageShape& shape, std::span<const KvMove> moves) const override {
+    std::vector<kernels::cuda::PageMove> list;
+    list.reserve(moves.size());
+    for (const KvMove& move : moves) list.push_back({move.from, move.to, move.from_slot, move.to_slot, move.count});
+    EI_RETURN_IF_ERROR(kernels::cuda::launch_move_slots(pages_of(shape), list, cudaStreamPerThread));
+    return kernels::cuda::cuda_status(cudaStreamSynchronize(cudaStreamPerThread), "moving slots");
+  }
+  Status read_slots(const KvPageShape& shape, const void* page, int64_t count, void* keys,
+                    void* values) const override {
+    const DevicePages pages = pages_of(shape);
+    if (!pages.blocked) return Backend::read_slots(shape, page, count, keys, values);
+    std::vector<std::byte> bytes(bytes_of(pages, count));
+    EI_RETURN_IF_ERROR(copy_out(bytes.data(), page, bytes.size()));
+    if (keys != nullptr) kernels::cuda::gather_rows(pages.layout(), bytes.data(), count, false, keys);
+    if (values != nullptr) kernels::cuda::gather_rows(pages.layout(), bytes.data(), count, true, values);
+    return {};
+  }
+  Status write_slots(const KvPageShape& shape, void* page, int64_t count, const void* keys,
+                     const void* values) const override {
+    const DevicePages pages = pages_of(shape);
+    if (!pages.blocked) return Backend::write_slots(shape, page, count, keys, values);
+    std::vector<std::byte> bytes(bytes_of(pages, count));
+    EI_RETURN_IF_ERROR(copy_out(bytes.data(), page, bytes.size()));  // what is not written stays
+    if (keys != nullptr) kernels::cuda::scatter_rows(pages.layout(), keys, count, false, bytes.data());
+    if (values != nullptr) kernels::cuda::scatter_rows(pages.layout(), values, count, true, bytes.data());
+    return copy_in(page, bytes.data(), bytes.size());
+  }
+
+  Result<std::unique_ptr<Weight>> load_matrix(std::span<const HostTensor> parts, MatrixUse use) const override {
+    if (matrix_type(parts) == DType::kF32) wide_ = true;
+    EI_ASSIGN_OR_RETURN(std::unique_ptr<CudaWeight> weight, loader_.matrix(parts, /*multiplied=*/true));
+    weight->activated = use == MatrixUse::kActivated;
+    return std::unique_ptr<Weight>(std::move(weight));
+  }
+  int64_t packed_bytes(std::span<const HostTensor>) const override { return 0; }
+  Result<std::unique_ptr<Weight>> load_table(const HostTensor& table) const override {
+    EI_ASSIGN_OR_RETURN(std::unique_ptr<Weight> weight, loader_.matrix({&table, 1}, /*multiplied=*/false));
+    return weight;
+  }
+  Result<std::unique_ptr<Weight>> load_vector(std::span<const HostTensor> parts) const override {
+    EI_ASSIGN_OR_RETURN(std::unique_ptr<Weight> weight, loader_.vector(parts));
+    return weight;
+  }
+  int64_t held_bytes(const HostTensor& tensor) const override {
+    const auto element = static_cast<int64_t>(dtype_bytes(matrix_type({&tensor, 1})));
+    return tensor.rows * tensor.cols * element + code_bytes(tensor);
+  }
+
+  Result<std::unique_ptr<Stream>> new_stream(const CancelToken* cancel) const override {
+    EI_ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream, CudaStream::create(*device_, !wide_, cancel));
+    return stream;
+  }
+
+ private:
+  DevicePages pages_of(const KvPageShape& shape) const {
+    return DevicePages::of(shape, blocked_pages(*device_, shape));
+  }
+  // Of the blocks that hold the first `count` slots.
+  static size_t bytes_of(const DevicePages& pages, int64_t count) {
+    const int64_t whole =
+        (count + kernels::cuda::kBlockKeys - 1) / kernels::cuda::kBlockKeys * kernels::cuda::kBlockKeys;
+    return static_cast<size_t>(pages.layout().page_bytes(whole));
+  }
+
+  std::unique_ptr<CudaDevice> device_;
+  mutable CudaWeightLoader loader_;
+  mutable std::atomic<bool> wide_ = false;  // a matrix in f32: products want f32 activations
+};
+
+}  // namespace
+
+Status find_cuda_device() {
+  EI_RETURN_IF_ERROR(CudaDevice::create());
+  return {};
+}
+
+Result<std::unique_ptr<Backend>> create_cuda_backend(const BackendOptions& options) {
+  EI_ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device, CudaDevice::create(options.isa));
+  return std::unique_ptr<Backend>(std::make_unique<CudaBackend>(std::move(device)));
+}
+
+}  // namespace ei

@@ -1,0 +1,33 @@
+// How long the GPU was busy with each kind of operation, by events around them.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <vector>
+
+namespace ei {
+
+class CudaClock {
+ public:
+  CudaClock() = default;
+  CudaClock(const CudaClock&) = delete;
+  CudaClock& operator=(const CudaClock&) = delete;
+  ~CudaClock();
+
+  // Both in the stream's order; `seconds` outlives the clock.
+  void begin(cudaStream_t stream, double* seconds);
+  void end(cudaStream_t stream);
+  // Behind a synchronisation: adds what was measured.
+  void collect();
+
+ private:
+  struct Span {
+    cudaEvent_t begin = nullptr;
+    cudaEvent_t end = nullptr;
+    double* seconds = nullptr;
+  };
+  std::vector<Span> spans_;  // the first `used_` of them since the last collect()
+  size_t used_ = 0;
+};
+
+}  // namespace ei

@@ -1,0 +1,264 @@
+#include "backend/cuda/cuda_stream.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "backend/cuda/cuda_memory.h"
+#include "base/check.h"
+#include "kernels/rowwise/cuda/rowwise_cuda.h"
+
+namespace ei {
+
+using kernels::cuda::cuda_status;
+using kernels::cuda::DeviceRows;
+
+Result<std::unique_ptr<CudaStream>> CudaStream::create(const CudaDevice& device, bool narrow,
+                                                       const CancelToken* cancel) {
+  std::unique_ptr<CudaStream> self(new CudaStream(device, narrow, cancel));
+  EI_RETURN_IF_ERROR(cuda_status(cudaStreamCreateWithFlags(&self->stream_, cudaStreamNonBlocking), "making a stream"));
+  for (cudaEvent_t& event : self->pace_)
+    EI_RETURN_IF_ERROR(cuda_status(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync),
+                                   "making a stream"));
+  return self;
+}
+
+CudaStream::~CudaStream() {
+  if (stream_ != nullptr) {
+    cudaStreamSynchronize(stream_);  // nothing may read what goes now
+    cudaStreamDestroy(stream_);
+  }
+  for (cudaEvent_t event : pace_)
+    if (event != nullptr) cudaEventDestroy(event);
+}
+
+// A cancellation holds until the next synchronize(): operations between may lack what those before left out.
+bool CudaStream::open() {
+  stopped_ = stopped_ || cancelled();
+  return failed_.ok() && !stopped_;
+}
+
+void CudaStream::note(Status status) {
+  if (failed_.ok() && !status.ok()) failed_ = std::move(status);
+}
+
+void CudaStream::keep_pace() {
+  cudaEvent_t event = pace_[paced_++ % pace_.size()];
+  note(cuda_status(cudaEventSynchronize(event), "forward pass"));  // of four layers ago
+  note(cuda_status(cudaEventRecord(event, stream_), "forward pass"));
+}
+
+void CudaStream::enter(Phase phase, int64_t) {
+  if (phase != phase_) run_recorded();
+  phase_ = phase;
+}
+
+Status CudaStream::send(const CudaStaging::Piece& piece) {
+  return together() ? Status{} : CudaStaging::send(piece, stream_);
+}
+
+void CudaStream::run_recorded() {
+  if (graph_.empty()) return;
+  if (!open()) return graph_.forget();
+  note(staging_.send_all(stream_));
+  if (failed_.ok()) note(graph_.run(stream_));
+  graph_.forget();
+}
+
+CudaStream::Scratch* CudaStream::slot_of(const float* data) {
+  for (auto& [number, slot] : scratch_) {
+    const auto* begin = static_cast<const float*>(slot.memory.data());
+    if (data >= begin && data < begin + slot.rows * slot.cols) return &slot;
+  }
+  return nullptr;
+}
+
+DeviceRows CudaStream::rows_of(Matrix matrix) {
+  const Scratch* slot = slot_of(matrix.data);
+  if (slot == nullptr || !slot->narrow) return {matrix.data, DType::kF32, matrix.rows, matrix.cols, matrix.stride};
+  const int64_t at = matrix.data - static_cast<const float*>(slot->memory.data());
+  const int64_t row = at / slot->cols;
+  const int64_t column = at % slot->cols;
+  auto* data = static_cast<std::byte*>(slot->memory.data()) + (row * slot->cols) * 4 + column * 2;
+  return {data, DType::kBF16, matrix.rows, matrix.cols, 2 * matrix.stride};
+}
+
+DeviceRows CudaStream::wide(Matrix matrix) {
+  if (Scratch* slot = slot_of(matrix.data); slot != nullptr && slot->narrow) {
+    slot->narrow = false;
+    if (matrix.rows < slot->rows || matrix.cols < slot->cols) {
+      auto* data = static_cast<float*>(slot->memory.data());
+      const int64_t rows = slot->rows;
+      const int64_t cols = slot->cols;
+      submit([=, this] { return kernels::cuda::launch_widen_rows(data, rows, cols, cols, stream_); }, data, rows, cols);
+    }
+  }
+  return {matrix.data, DType::kF32, matrix.rows, matrix.cols, matrix.stride};
+}
+
+DeviceRows CudaStream::for_products(Matrix matrix) {
+  Scratch* slot = slot_of(matrix.data);
+  if (narrow_ && slot != nullptr && matrix.rows == slot->rows && matrix.cols == slot->cols) slot->narrow = true;
+  return rows_of(matrix);
+}
+
+void CudaStream::embed(const Weight& table, std::span<const int32_t> tokens, float scale, Matrix out) {
+  const auto* ids = static_cast<const int32_t*>(stage(tokens.data(), tokens.size_bytes()));
+  if (!open()) return;
+  const DeviceRows from = on_device(table).device();
+  const DeviceRows to = wide(out);
+  submit([=, this] { return kernels::cuda::launch_embed(from, ids, scale, to, stream_); }, from, ids, scale, to);
+}
+
+void CudaStream::rms_norm(Matrix x, const Weight& gain, float eps, Matrix y) {
+  if (!open()) return;
+  const DeviceRows from = rows_of(x);
+  const DeviceRows to = x.data == y.data ? from : for_products(y);
+  const float* gains = on_device(gain).vector();
+  submit([=, this] { return kernels::cuda::launch_rms_norm(from, gains, eps, to, stream_); }, from, gains, eps, to);
+}
+
+void CudaStream::add_rms_norm(Matrix x, Matrix sum, const Weight* gain, float eps, Matrix y) {
+  if (!open()) return;
+  const DeviceRows to = gain != nullptr ? for_products(y) : DeviceRows{};
+  const DeviceRows from = rows_of(x);
+  const DeviceRows total = wide(sum);
+  const float* gains = vector_of(gain);
+  submit([=, this] { return kernels::cuda::launch_add_rms_norm(from, total, gains, eps, to, stream_); }, from, total,
+         gains, eps, to);
+}
+
+void CudaStream::activate(Activation kind, Matrix gate, Matrix up, Matrix out) {
+  if (!open()) return;
+  const bool gelu = kind == Activation::kGeluTanh;
+  const DeviceRows a = rows_of(gate);
+  const DeviceRows b = rows_of(up);
+  const DeviceRows to = for_products(out);
+  submit([=, this] { return kernels::cuda::launch_activate(gelu, a, b, to, stream_); }, int32_t{gelu}, a, b, to);
+}
+
+void CudaStream::softcap(Matrix x, float cap) {
+  if (!open()) return;
+  const DeviceRows rows = wide(x);
+  submit([=, this] { return kernels::cuda::launch_softcap(rows, cap, stream_); }, rows, cap);
+}
+
+void CudaStream::copy(Matrix from, Matrix to) {
+  if (!open()) return;
+  const DeviceRows source = rows_of(from);
+  const DeviceRows target = wide(to);
+  submit([=, this] { return kernels::cuda::launch_copy_rows(source, target, stream_); }, source, target);
+}
+
+void CudaStream::host(std::function<void()> job) {
+  if (!open()) return;
+  HostJob* held = &jobs_.emplace_back(HostJob{this, std::move(job)});
+  if (together()) graph_.refuse();
+  submit([=, this] { return cuda_status(cudaLaunchHostFunc(stream_, run_job, held), "host job"); });
+}
+
+// On a thread of the driver, where no CUDA call is allowed: jobs touch pinned and ordinary memory only.
+void CudaStream::run_job(void* job) {
+  auto& self = *static_cast<HostJob*>(job);
+  if (self.stream->cancelled() || self.stream->job_failed_) return;
+  try {
+    self.job();
+  } catch (const std::bad_alloc&) {
+    self.stream->job_failed_ = true;
+  }
+}
+
+Result<Matrix> CudaStream::scratch(int slot, int64_t rows, int64_t cols) {
+  const auto bytes = static_cast<size_t>(rows) * static_cast<size_t>(cols) * sizeof(float);
+  Scratch& scratch = scratch_[slot];
+  if (scratch.memory.bytes() < bytes) {
+    EI_ASSIGN_OR_RETURN(Buffer larger, allocate_device(bytes));
+    if (scratch.memory.bytes() > 0) retired_.push_back(std::move(scratch.memory));
+    scratch.memory = std::move(larger);
+  }
+  scratch.rows = rows;
+  scratch.cols = cols;
+  scratch.narrow = false;
+  return Matrix{static_cast<float*>(scratch.memory.data()), rows, cols, cols};
+}
+
+Result<float*> CudaStream::shared(int slot, int64_t count) {
+  const auto bytes = static_cast<size_t>(count) * sizeof(float);
+  Buffer& buffer = shared_[slot];
+  if (buffer.bytes() < bytes) {
+    EI_ASSIGN_OR_RETURN(Buffer larger, allocate_pinned(bytes));
+    if (buffer.bytes() > 0) retired_.push_back(std::move(buffer));
+    buffer = std::move(larger);
+  }
+  return static_cast<float*>(buffer.data());
+}
+
+const void* CudaStream::stage(const void* data, size_t bytes) {
+  if (!open()) return nullptr;
+  Result<CudaStaging::Piece> piece = staging_.take(bytes);
+  if (!piece.ok()) {
+    note(piece.error());
+    return nullptr;
+  }
+  std::memcpy(piece->host, data, bytes);
+  note(send(*piece));
+  return piece->device;
+}
+
+Status CudaStream::synchronize() {
+  run_recorded();
+  Status status = cuda_status(cudaStreamSynchronize(stream_), "forward pass");
+  clock_.collect();
+  jobs_.clear();
+  staging_.reset();
+  retired_.clear();
+  for (CudaRoom* room : {&converted_, &plan_, &plan_order_, &prefill_room_, &decode_room_}) room->release_retired();
+  window_room_ = CudaRoom();  // large and seldom needed
+  for (auto& [rope, angles] : angles_) {
+    angles.memory.release_retired();
+    angles.tokens = 0;
+  }
+  if (!failed_.ok()) status = failed_;
+  failed_ = {};
+  if (job_failed_.exchange(false) && status.ok())
+    status = make_error(ErrorKind::kMemory, "out of memory in the forward pass; shorten the prompt");
+  const bool stopped = stopped_ || cancelled();
+  stopped_ = false;
+  if (stopped) return make_error(ErrorKind::kInterrupted, "interrupted");
+  return status;
+}
+
+void CudaStream::read(Matrix from, float* to) {
+  run_recorded();
+  const DeviceRows rows = rows_of(from);
+  const auto width = static_cast<size_t>(from.cols) * dtype_bytes(rows.type);
+  const auto pitch = static_cast<size_t>(rows.stride) * dtype_bytes(rows.type);
+  const auto count = static_cast<size_t>(from.rows * from.cols);
+  // Through pinned memory: what goes to ordinary memory waits for the driver's own copies, piece by piece.
+  const Result<void*> room = read_room_.pinned(count * dtype_bytes(rows.type));
+  if (!room.ok()) return note(room.error());
+  note(cuda_status(cudaMemcpy2DAsync(*room, width, rows.data, pitch, width, static_cast<size_t>(from.rows),
+                                     cudaMemcpyDeviceToHost, stream_),
+                   "reading"));
+  note(cuda_status(cudaStreamSynchronize(stream_), "reading"));
+  read_room_.release_retired();
+  if (rows.type == DType::kF32) {
+    std::memcpy(to, *room, count * sizeof(float));
+  } else {
+    for (size_t i = 0; i < count; ++i) to[i] = bf16_to_f32(static_cast<const uint16_t*>(*room)[i]);
+  }
+}
+
+void CudaStream::missing(const char* operation) {
+  note(make_error(ErrorKind::kDevice, "the cuda backend cannot measure blocks yet (%s)", operation));
+}
+void CudaStream::block_extremes(const kernels::BlockExtremesParams&) { missing("block_extremes"); }
+void CudaStream::query_midrange(const kernels::QueryMidrangeParams&) { missing("query_midrange"); }
+void CudaStream::block_scores(const kernels::BlockScoreParams&) { missing("block_scores"); }
+void CudaStream::block_entropy(const kernels::BlockEntropyParams&) { missing("block_entropy"); }
+void CudaStream::row_scores(const kernels::RowScoreParams&) { missing("row_scores"); }
+void CudaStream::pack_keys(const kernels::PackKeysParams&) { missing("pack_keys"); }
+void CudaStream::peak_scores(const kernels::PeakScoreParams&) { missing("peak_scores"); }
+void CudaStream::select_blocks(const kernels::SelectBlocksParams&) { missing("select_blocks"); }
+
+}  // namespace ei

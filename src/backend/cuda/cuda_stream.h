@@ -1,0 +1,147 @@
+// CudaStream: a session's queue on the GPU. In a prompt calls enqueue at once, in order, and return before the GPU gets
+// there; those of a generated token are recorded and go together (cuda_graph.h). synchronize() waits. A call that
+// fails, or a cancellation, ends the enqueuing: what follows is left out, and synchronize() says so.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/cuda/cuda_clock.h"
+#include "backend/cuda/cuda_device.h"
+#include "backend/cuda/cuda_graph.h"
+#include "backend/cuda/cuda_products.h"
+#include "backend/cuda/cuda_staging.h"
+#include "backend/cuda/cuda_weight.h"
+#include "kernels/pages/cuda/device_pages.h"
+
+namespace ei {
+
+class CudaStream final : public Stream {
+ public:
+  // `narrow`: activations that only products read may be kept in bf16.
+  static Result<std::unique_ptr<CudaStream>> create(const CudaDevice& device, bool narrow, const CancelToken* cancel);
+  ~CudaStream() override;
+
+  void enter(Phase phase, int64_t tokens) override;
+  void embed(const Weight& table, std::span<const int32_t> tokens, float scale, Matrix out) override;
+  void matmul(const Weight& weight, Matrix x, Matrix y, const Weight* bias) override;
+  void rms_norm(Matrix x, const Weight& gain, float eps, Matrix y) override;
+  void add_rms_norm(Matrix x, Matrix sum, const Weight* gain, float eps, Matrix y) override;
+  void rotate_append(const RotateAppendParams& params) override;
+  bool makes_angles() const override { return true; }
+  void attention(const kernels::AttentionParams& params) override;
+  void activate(Activation kind, Matrix gate, Matrix up, Matrix out) override;
+  void softcap(Matrix x, float cap) override;
+  void copy(Matrix from, Matrix to) override;
+  // Not there yet: a session with a sparse method is refused (Backend::measures_blocks).
+  void block_extremes(const kernels::BlockExtremesParams& params) override;
+  void query_midrange(const kernels::QueryMidrangeParams& params) override;
+  void block_scores(const kernels::BlockScoreParams& params) override;
+  void block_entropy(const kernels::BlockEntropyParams& params) override;
+  void row_scores(const kernels::RowScoreParams& params) override;
+  void pack_keys(const kernels::PackKeysParams& params) override;
+  void peak_scores(const kernels::PeakScoreParams& params) override;
+  void select_blocks(const kernels::SelectBlocksParams& params) override;
+  void window_scores(const kernels::WindowScoreParams& params) override;
+  void host(std::function<void()> job) override;
+  Result<Matrix> scratch(int slot, int64_t rows, int64_t cols) override;
+  Result<float*> shared(int slot, int64_t count) override;
+  const void* stage(const void* data, size_t bytes) override;
+  Status synchronize() override;
+  void read(Matrix from, float* to) override;
+  Times times() const override { return times_; }
+
+ private:
+  // Memory of a scratch slot. Where `narrow`, its rows hold bf16 from their beginning on, at the same distance.
+  struct Scratch {
+    Buffer memory;
+    int64_t rows = 0;
+    int64_t cols = 0;
+    bool narrow = false;
+  };
+  struct HostJob {
+    CudaStream* stream = nullptr;
+    std::function<void()> job;
+  };
+
+  CudaStream(const CudaDevice& device, bool narrow, const CancelToken* cancel)
+      : device_(device), narrow_(narrow), cancel_(cancel), products_(device.products()) {}
+
+  bool cancelled() const { return cancel_ != nullptr && cancel_->cancelled(); }
+  bool open();               // may anything more be enqueued?
+  void note(Status status);  // the first failure is kept
+  void keep_pace();          // waits until only a few layers are ahead, so that a cancellation is noticed in time
+  // Enqueues `job` now, or with the token's other operations. It depends on nothing but `parts` and what these lead to.
+  template <typename... Parts>
+  void submit(CudaGraph::Job job, const Parts&... parts) {
+    if (together()) {
+      graph_.add(std::move(job), parts...);
+    } else {
+      note(job());
+    }
+  }
+  bool together() const { return phase_ == Phase::kGeneration && !at_once_; }
+  Status send(const CudaStaging::Piece& piece);
+  void run_recorded();
+  Scratch* slot_of(const float* data);
+  // A matrix as it lies there: to be read, to be written in f32, or to be written as suits a product that reads it.
+  kernels::cuda::DeviceRows rows_of(Matrix matrix);
+  kernels::cuda::DeviceRows wide(Matrix matrix);
+  kernels::cuda::DeviceRows for_products(Matrix matrix);
+  kernels::cuda::DevicePages pages_of(const KvPageShape& shape) const;
+  Result<const kernels::cuda::DeviceKvHead*> send_heads(const KvView& kv);
+  Result<kernels::cuda::DevicePlan> send_plan(const kernels::AttentionParams& params);
+  Status attend(const kernels::AttentionParams& params);
+  Status append(const RotateAppendParams& params);
+  // With cos and sin in device memory.
+  Result<RopeTable> with_angles(RopeTable table, int64_t tokens);
+  void multiply(const CudaWeight& weight, Matrix x, Matrix y, const float* bias);
+  Status score_window(const kernels::WindowScoreParams& params);
+  void missing(const char* operation);
+  static void run_job(void* job);
+
+  const CudaDevice& device_;
+  const bool narrow_;
+  const CancelToken* cancel_;
+  cudaStream_t stream_ = nullptr;
+  CudaProducts products_;
+  Phase phase_ = Phase::kPrompt;
+  CudaGraph graph_;
+  bool at_once_ = false;  // whatever the phase
+  std::map<int, Scratch> scratch_;
+  std::map<int, Buffer> shared_;
+  CudaStaging staging_;
+  CudaRoom converted_;  // input of a product
+  CudaRoom plan_;       // of the attention in work
+  CudaRoom plan_order_;
+  CudaRoom window_room_;
+  CudaRoom read_room_;
+  struct Angles {  // of one rope, for the chunk in work
+    CudaRoom memory;
+    int32_t first_position = -1;
+    int64_t tokens = 0;
+  };
+  std::map<const Rope*, Angles> angles_;
+  CudaRoom prefill_room_;
+  CudaRoom decode_room_;
+  const void* decode_zeroed_ = nullptr;  // the memory of it that was zeroed
+  std::vector<Buffer> retired_;          // grown out of, still read by what is enqueued
+  std::deque<HostJob> jobs_;
+  std::array<cudaEvent_t, 4> pace_{};
+  size_t paced_ = 0;
+  CudaClock clock_;
+  Times times_;
+  Status failed_;
+  bool stopped_ = false;                  // by a cancellation
+  std::atomic<bool> job_failed_ = false;  // ran out of memory
+};
+
+}  // namespace ei

@@ -1,0 +1,149 @@
+#include "backend/cuda/cuda_weight.h"
+
+#include <ggml.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/products/cuda/dequantise_cuda.h"
+
+namespace ei {
+
+using kernels::cuda::cuda_status;
+using kernels::cuda::DeviceCodes;
+
+namespace {
+
+int64_t aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+// Room for the codes of all parts, or of none: where the memory is not there, generation reads bf16.
+void place_codes(std::span<const HostTensor> parts, CudaWeight& weight) {
+  int64_t bytes = 0;
+  for (const HostTensor& part : parts) {
+    if (code_bytes(part) == 0) return;
+    bytes += code_bytes(part);
+  }
+  Result<Buffer> memory = allocate_device(static_cast<size_t>(bytes));
+  if (!memory.ok()) return;
+  weight.code_memory = std::move(memory).value();
+  auto* at = static_cast<std::byte*>(weight.code_memory.data());
+  for (const HostTensor& part : parts) {
+    DeviceCodes codes{.form = kernels::cuda::code_form(part.type), .rows = part.rows, .cols = part.cols};
+    codes.codes = at;
+    codes.scales = at + aligned(codes.form.code_bytes(part.rows * part.cols));
+    weight.codes.push_back(codes);
+    at += code_bytes(part);
+  }
+}
+
+}  // namespace
+
+int64_t code_bytes(const HostTensor& tensor) {
+  const kernels::cuda::CodeForm form = kernels::cuda::code_form(tensor.type);
+  if (tensor.scale != 1 || !kernels::cuda::matvec_takes(form, tensor.cols)) return 0;
+  const int64_t weights = tensor.rows * tensor.cols;
+  return aligned(form.code_bytes(weights)) + aligned(form.scale_bytes(weights));
+}
+
+DType matrix_type(std::span<const HostTensor> parts) {
+  const bool wide =
+      std::any_of(parts.begin(), parts.end(), [](const HostTensor& part) { return part.type == GGML_TYPE_F32; });
+  return wide ? DType::kF32 : DType::kBF16;
+}
+
+Result<CudaWeightLoader::Slice*> CudaWeightLoader::next_slice() {
+  Slice& slice = slices_[next_];
+  next_ = (next_ + 1) % slices_.size();
+  if (slice.sent == nullptr) {
+    EI_ASSIGN_OR_RETURN(slice.pinned, allocate_pinned(kSliceBytes));
+    EI_ASSIGN_OR_RETURN(slice.device, allocate_device(kSliceBytes));
+    EI_RETURN_IF_ERROR(cuda_status(cudaEventCreateWithFlags(&slice.sent, cudaEventDisableTiming), "loading weights"));
+  }
+  EI_RETURN_IF_ERROR(cuda_status(cudaEventSynchronize(slice.sent), "loading weights"));
+  return &slice;
+}
+
+Status CudaWeightLoader::send(const HostTensor& part, DType type, std::byte* to, const DeviceCodes* codes) {
+  const auto file_type = static_cast<ggml_type>(part.type);
+  const bool there = kernels::cuda::dequantises(part.type);
+  const ggml_to_float_t to_float = ggml_get_type_traits(file_type)->to_float;
+  if (!there && to_float == nullptr) {
+    return make_error(ErrorKind::kModel, "tensor '%s' has a type that cannot be read as numbers",
+                      std::string(part.name).c_str());
+  }
+  // Slices are of whole blocks, not of whole rows: a row may be of any size.
+  const int64_t block = ggml_blck_size(file_type);
+  const auto block_bytes = static_cast<int64_t>(ggml_type_size(file_type));
+  const int64_t blocks = part.rows * part.cols / block;
+  const int64_t sent_bytes = there ? block_bytes : block * static_cast<int64_t>(sizeof(float));
+  const int64_t at_once = static_cast<int64_t>(kSliceBytes) / sent_bytes;
+  for (int64_t first = 0; first < blocks; first += at_once) {
+    const int64_t count = std::min(at_once, blocks - first);
+    EI_ASSIGN_OR_RETURN(Slice * slice, next_slice());
+    const auto* from = static_cast<const std::byte*>(part.data) + first * block_bytes;
+    const auto bytes = static_cast<size_t>(count * sent_bytes);
+    if (there) {
+      std::memcpy(slice->pinned.data(), from, bytes);
+    } else {
+      to_float(from, static_cast<float*>(slice->pinned.data()), count * block);
+    }
+    EI_RETURN_IF_ERROR(cuda_status(
+        cudaMemcpyAsync(slice->device.data(), slice->pinned.data(), bytes, cudaMemcpyHostToDevice, cudaStreamPerThread),
+        "loading weights"));
+    EI_RETURN_IF_ERROR(kernels::cuda::launch_dequantise(
+        there ? part.type : static_cast<uint32_t>(GGML_TYPE_F32), slice->device.data(), count * block, part.scale, type,
+        to + static_cast<size_t>(first * block) * dtype_bytes(type), cudaStreamPerThread));
+    if (codes != nullptr) {
+      EI_RETURN_IF_ERROR(kernels::cuda::launch_split_codes(part.type, slice->device.data(), first * block,
+                                                           count * block, *codes, cudaStreamPerThread));
+    }
+    EI_RETURN_IF_ERROR(cuda_status(cudaEventRecord(slice->sent, cudaStreamPerThread), "loading weights"));
+  }
+  return {};
+}
+
+Result<std::unique_ptr<CudaWeight>> CudaWeightLoader::matrix(std::span<const HostTensor> parts, bool multiplied) {
+  const std::scoped_lock lock(mutex_);
+  auto weight = std::make_unique<CudaWeight>();
+  weight->type = matrix_type(parts);
+  weight->cols = parts.front().cols;
+  for (const HostTensor& part : parts) weight->rows += part.rows;
+  const bool alone = parts.size() == 1 && parts.front().scale == 1;
+  if (alone) weight->memory = held_[parts.front().data].lock();
+  const bool there = weight->memory != nullptr;
+  if (!there) {
+    const auto bytes = static_cast<size_t>(weight->rows * weight->cols) * dtype_bytes(weight->type);
+    EI_ASSIGN_OR_RETURN(Buffer memory, allocate_device(bytes));
+    weight->memory = std::make_shared<const Buffer>(std::move(memory));
+    if (alone) held_[parts.front().data] = weight->memory;
+  }
+  if (multiplied) place_codes(parts, *weight);
+  if (there && weight->codes.empty()) return weight;
+  auto* to = static_cast<std::byte*>(weight->memory->data());  // what is there already is written once more
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const HostTensor& part = parts[i];
+    EI_RETURN_IF_ERROR(send(part, weight->type, to, weight->codes.empty() ? nullptr : &weight->codes[i]));
+    to += static_cast<size_t>(part.rows * part.cols) * dtype_bytes(weight->type);
+  }
+  EI_RETURN_IF_ERROR(cuda_status(cudaStreamSynchronize(cudaStreamPerThread), "loading weights"));
+  return weight;
+}
+
+Result<std::unique_ptr<CudaWeight>> CudaWeightLoader::vector(std::span<const HostTensor> parts) {
+  const std::scoped_lock lock(mutex_);
+  auto weight = std::make_unique<CudaWeight>();
+  weight->type = DType::kF32;
+  weight->rows = 1;
+  for (const HostTensor& part : parts) weight->cols += part.rows * part.cols;
+  EI_ASSIGN_OR_RETURN(Buffer memory, allocate_device(static_cast<size_t>(weight->cols) * sizeof(float)));
+  auto* to = static_cast<std::byte*>(memory.data());
+  for (const HostTensor& part : parts) {
+    EI_RETURN_IF_ERROR(send(part, DType::kF32, to, nullptr));
+    to += static_cast<size_t>(part.rows * part.cols) * sizeof(float);
+  }
+  EI_RETURN_IF_ERROR(cuda_status(cudaStreamSynchronize(cudaStreamPerThread), "loading weights"));
+  weight->memory = std::make_shared<const Buffer>(std::move(memory));
+  return weight;
+}
+
+}  // namespace ei

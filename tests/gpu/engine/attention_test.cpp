@@ -1,0 +1,261 @@
+// Appending, attention, window scores, compaction and saved caches of the cuda backend against the reference.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "gpu/engine/sides.h"
+#include "kv/store.h"
+#include "kv/temp_folder.h"
+
+namespace ei::testing {
+namespace {
+
+struct Case {
+  DType key_type = DType::kBF16;
+  DType value_type = DType::kBF16;
+  int32_t head_dim = 128;
+  int32_t kv_heads = 2;
+  int32_t group = 4;
+  int32_t window = 0;
+  bool compacted = false;
+  bool interleaved = false;
+  bool normed = false;
+};
+
+std::string name_of(const Case& c) {
+  return str_format("%s %s dim %d kv_heads %d group %d window %d compacted %d", dtype_name(c.key_type),
+                    dtype_name(c.value_type), c.head_dim, c.kv_heads, c.group, c.window, static_cast<int>(c.compacted));
+}
+
+// One layer of a session on one backend, fed with numbers that depend on the position alone.
+struct Layer {
+  Layer(const std::string& name, const Case& shape, const std::string& kernels = "")
+      : side(name, /*wide=*/true, kernels),
+        c(shape),
+        store(*side.backend, {.layers = 1,
+                              .kv_heads = c.kv_heads,
+                              .head_dim = c.head_dim,
+                              .key_type = c.key_type,
+                              .value_type = c.value_type}),
+        gain(side.vector(normals(c.head_dim, 77))) {}
+
+  int64_t heads() const { return int64_t{c.kv_heads} * c.group; }
+  int64_t width() const { return (heads() + 2 * c.kv_heads) * c.head_dim; }
+
+  // Appends and attends; the rows of the result.
+  std::vector<float> feed(int64_t tokens, Phase phase, const BlockPlan* plan = nullptr) {
+    const int32_t first = store.next_position();
+    EXPECT_TRUE(store.reserve(tokens).ok());
+    const Matrix qkv = side.put(0, normals(tokens * width(), 1000 + static_cast<uint64_t>(first)), tokens, width());
+    const Matrix out = side.put(1, std::vector<float>(static_cast<size_t>(tokens * heads() * c.head_dim), NAN), tokens,
+                                heads() * c.head_dim);
+    std::vector<float> cos;
+    std::vector<float> sin;
+    const int32_t dims = c.head_dim / 2;
+    for (int64_t t = 0; t < tokens; ++t) {
+      for (int32_t i = 0; i < dims; ++i) {
+        const double angle = static_cast<double>(first + t) / std::pow(100.0, static_cast<double>(i) / dims);
+        cos.push_back(static_cast<float>(std::cos(angle)));
+        sin.push_back(static_cast<float>(std::sin(angle)));
+      }
+    }
+    Stream& stream = *side.stream;
+    stream.enter(phase, tokens);
+    const Matrix q = qkv.columns(0, heads() * c.head_dim);
+    const int64_t kv_width = int64_t{c.kv_heads} * c.head_dim;
+    stream.rotate_append({.q = q,
+                          .k = qkv.columns(q.cols, kv_width),
+                          .v = qkv.columns(q.cols + kv_width, kv_width),
+                          .q_norm = c.normed ? gain.get() : nullptr,
+                          .k_norm = c.normed ? gain.get() : nullptr,
+                          .norm_eps = 1e-5f,
+                          .rope = {.cos = static_cast<const float*>(stream.stage(cos.data(), cos.size() * 4)),
+                                   .sin = static_cast<const float*>(stream.stage(sin.data(), sin.size() * 4)),
+                                   .dims = 2 * dims,
+                                   .interleaved = c.interleaved,
+                                   .rope = nullptr,
+                                   .first_position = first},
+                          .append = store.append(0, tokens)});
+    stream.attention({.q = q.data,
+                      .q_stride = q.stride,
+                      .out = out.data,
+                      .out_stride = out.stride,
+                      .tokens = tokens,
+                      .prompt = phase == Phase::kPrompt,
+                      .num_heads = static_cast<int32_t>(heads()),
+                      .first_position = first,
+                      .scale = 1.0f / std::sqrt(static_cast<float>(c.head_dim)),
+                      .window = c.window,
+                      .plan = plan,
+                      .kv = store.view(0)});
+    return side.get(out);
+  }
+
+  std::vector<float> window_scores(int64_t window) {
+    const Matrix q = side.put(2, normals(window * heads() * c.head_dim, 5), window, heads() * c.head_dim);
+    std::vector<int32_t> positions(static_cast<size_t>(window));
+    std::iota(positions.begin(), positions.end(), store.next_position() - static_cast<int32_t>(window));
+    int64_t longest = 0;
+    for (int h = 0; h < c.kv_heads; ++h) longest = std::max(longest, store.length(0, h));
+    float* scores = side.stream->shared(0, heads() * longest).value();
+    std::fill_n(scores, heads() * longest, 0.0f);
+    side.stream->window_scores({.q = q.data,
+                                .q_stride = q.stride,
+                                .positions = static_cast<const int32_t*>(
+                                    side.stream->stage(positions.data(), positions.size() * sizeof(int32_t))),
+                                .window = window,
+                                .num_heads = static_cast<int32_t>(heads()),
+                                .scale = 0.2f,
+                                .kv = store.view(0),
+                                .scores = scores,
+                                .score_stride = longest});
+    EXPECT_TRUE(side.stream->synchronize().ok());
+    return {scores, scores + heads() * longest};
+  }
+
+  void drop() {
+    for (int h = 0; h < c.kv_heads; ++h) {
+      KeepList keep;
+      for (int32_t slot = 0; slot < store.length(0, h); ++slot)
+        if (slot % (h + 3) != 1 || slot > 250) keep.push_back(slot);
+      ASSERT_TRUE(store.compact(0, h, keep).ok());
+    }
+  }
+
+  Side side;
+  Case c;
+  kv::Store store;
+  std::unique_ptr<Weight> gain;
+};
+
+std::vector<Case> cases() {
+  std::vector<Case> list;
+  for (const DType type : {DType::kBF16, DType::kF16, DType::kF32}) {
+    for (const int32_t head_dim : {40, 64, 96, 128, 256}) {
+      for (const bool compacted : {false, true})
+        list.push_back({.key_type = type, .value_type = type, .head_dim = head_dim, .compacted = compacted});
+      list.push_back({.key_type = type,
+                      .value_type = type,
+                      .head_dim = head_dim,
+                      .kv_heads = 3,
+                      .group = 1,
+                      .window = 70,
+                      .interleaved = true,
+                      .normed = true});
+    }
+  }
+  list.push_back({.key_type = DType::kF32, .value_type = DType::kBF16, .head_dim = 64, .group = 7});
+  list.push_back({.key_type = DType::kBF16, .value_type = DType::kBF16, .head_dim = 64, .kv_heads = 1, .group = 7});
+  return list;
+}
+
+double bound_of(const Case& c) { return c.key_type == DType::kF32 && c.value_type == DType::kF32 ? 2e-5 : 1.2e-2; }
+
+// By each set of kernels: the device's fastest, the portable ones, the plain ones.
+struct CudaAttention : ::testing::TestWithParam<const char*> {
+  void SetUp() override { EI_NEEDS_GPU(); }
+};
+INSTANTIATE_TEST_SUITE_P(Kernels, CudaAttention, ::testing::Values("", "portable", "plain"),
+                         [](const auto& test) { return *test.param != 0 ? test.param : "fastest"; });
+
+TEST_P(CudaAttention, MatchesTheReferenceOverEveryKindOfCache) {
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(name_of(c));
+    Layer ours("cuda", c, GetParam());
+    Layer reference("reference", c);
+    EXPECT_LE(relative_error(ours.feed(200, Phase::kPrompt), reference.feed(200, Phase::kPrompt)), bound_of(c));
+    EXPECT_LE(relative_error(ours.feed(77, Phase::kPrompt), reference.feed(77, Phase::kPrompt)), bound_of(c));
+    if (c.compacted) {
+      ours.drop();
+      reference.drop();
+      EXPECT_LE(relative_error(ours.feed(60, Phase::kPrompt), reference.feed(60, Phase::kPrompt)), bound_of(c));
+    }
+    for (int i = 0; i < 3; ++i)
+      EXPECT_LE(relative_error(ours.feed(1, Phase::kGeneration), reference.feed(1, Phase::kGeneration)), bound_of(c))
+          << "token " << i;
+    if (c.window == 0) {
+      EXPECT_LE(relative_error(ours.window_scores(32), reference.window_scores(32)), 2e-3);
+    }
+  }
+}
+
+TEST_P(CudaAttention, ReadsThePlanWhenItsTurnComes) {
+  for (const DType type : {DType::kBF16, DType::kF32}) {
+    for (const int32_t block : {8, 16, 64, 4}) {
+      const Case c{.key_type = type, .value_type = type, .head_dim = 64};
+      SCOPED_TRACE(::testing::Message() << name_of(c) << " block " << block);
+      Layer ours("cuda", c, GetParam());
+      Layer reference("reference", c);
+      BlockPlan made;
+      made.grid = {128, block};
+      made.kv_heads = 2;
+      made.first_segment = 3;
+      made.num_segments = 3;
+      made.dense = {0, 1, 0};
+      Random random(4);
+      for (int32_t h = 0; h < 2; ++h) {
+        for (int32_t i = 0; i < 3; ++i) {
+          made.offsets.push_back(static_cast<int64_t>(made.blocks.size()));
+          for (int32_t j = 0; i != 1 && j < (3 + i) * 128 / block; ++j)
+            if (random.below(5) < 2) made.blocks.push_back(j);
+        }
+      }
+      made.offsets.push_back(static_cast<int64_t>(made.blocks.size()));
+      std::vector<float> rows[2];
+      Layer* layers[] = {&ours, &reference};
+      for (int i = 0; i < 2; ++i) {
+        layers[i]->feed(384, Phase::kPrompt);
+        BlockPlan plan;
+        plan.grid = made.grid;
+        layers[i]->side.stream->host([&] { plan = made; });
+        rows[i] = layers[i]->feed(300, Phase::kPrompt, &plan);
+      }
+      EXPECT_LE(relative_error(rows[0], rows[1]), bound_of(c));
+    }
+  }
+}
+
+TEST(CudaStore, SavedOnOneSideGoesOnOnTheOther) {
+  EI_NEEDS_GPU();
+  const kv::TempFolder folder;
+  for (const DType type : {DType::kBF16, DType::kF32}) {
+    const Case c{.key_type = type, .value_type = type, .head_dim = 128, .compacted = true};
+    Layer ours("cuda", c);
+    Layer reference("reference", c);
+    Layer* layers[] = {&ours, &reference};
+    std::vector<std::string> files;
+    for (Layer* layer : layers) {
+      layer->feed(300, Phase::kPrompt);
+      layer->drop();
+      files.push_back(folder.file("cache" + std::to_string(files.size())));
+      ASSERT_TRUE(layer->store.save(files.back(), 5).ok());
+    }
+    for (size_t i = 0; i < 2; ++i) {
+      auto loaded = kv::Store::load(files[1 - i], 5, *layers[i]->side.backend);
+      ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+      layers[i]->store = std::move(loaded).value();
+      const std::string again = folder.file("again");
+      ASSERT_TRUE(layers[i]->store.save(again, 5).ok());
+      EXPECT_EQ(kv::read_all(again), kv::read_all(files[1 - i]));
+    }
+    EXPECT_LE(relative_error(ours.feed(1, Phase::kGeneration), reference.feed(1, Phase::kGeneration)), bound_of(c));
+  }
+}
+
+TEST(CudaStore, GivesMemoryBackWhenItsSlotsGo) {
+  EI_NEEDS_GPU();
+  const Case c{.head_dim = 128, .kv_heads = 8, .group = 1};
+  Layer ours("cuda", c);
+  for (int chunk = 0; chunk < 16; ++chunk) {
+    ASSERT_TRUE(ours.store.reserve(4096).ok());
+    ours.store.append(0, 4096);
+  }
+  const int64_t full = ours.side.backend->free_memory();
+  KeepList keep(2048);
+  std::iota(keep.begin(), keep.end(), 60000);
+  for (int h = 0; h < c.kv_heads; ++h) ASSERT_TRUE(ours.store.compact(0, h, keep).ok());
+  EXPECT_GT(ours.side.backend->free_memory() - full, int64_t{150} << 20);
+}
+
+}  // namespace
+}  // namespace ei::testing
