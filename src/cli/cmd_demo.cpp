@@ -216,9 +216,13 @@ void compare(const Console& console, const std::vector<Reading>& readings) {
 Result<int> command_demo(const CommandContext& context) {
   EI_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(context.settings, context.console));
   EI_RETURN_IF_ERROR(check_length(context.settings, engine->config()));
+  EI_ASSIGN_OR_RETURN(const text::ChatTemplate chat, choose_template(context.settings, engine->tokenizer()));
+  // A template that cannot be used is an error before anything is measured.
+  const std::vector<text::Message> trial = {{.role = "user", .content = "?"}};
+  if (const auto tried = chat.apply(trial, engine->tokenizer(), /*add_generation_prompt=*/true); !tried.ok())
+    return tried.error();
   EI_ASSIGN_OR_RETURN(const Settings settings, with_length(context, *engine));
   EI_ASSIGN_OR_RETURN(const eval::DemoStory story, make_story(settings, engine->tokenizer()));
-  EI_ASSIGN_OR_RETURN(const text::ChatTemplate chat, choose_template(settings, engine->tokenizer()));
   const std::vector<text::Message> messages = {{.role = "user", .content = story.text + "\n\n" + story.question}};
   EI_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt,
                       chat.apply(messages, engine->tokenizer(), /*add_generation_prompt=*/true));

@@ -24,7 +24,7 @@ Result<DemoPace> measure_pace(const Engine& engine, const Settings& settings, co
 
 int64_t patient_tokens(const DemoPace& pace) {
   int64_t tokens = kDemoTokens;
-  while (tokens > kTimedTokens && pace.seconds(tokens) > kDemoPatience_s) tokens /= 2;
+  while (tokens > kTimedTokens && pace.seconds(tokens) > kDemoPatienceSeconds) tokens /= 2;
   return tokens;
 }
 

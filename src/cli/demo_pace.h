@@ -22,13 +22,13 @@ struct DemoPace {
 };
 
 inline constexpr int64_t kDemoTokens = 32768;
-inline constexpr double kDemoPatience_s = 120;
+inline constexpr double kDemoPatienceSeconds = 120;
 inline constexpr int64_t kTimedTokens = 2048;
 
 // Reads kTimedTokens tokens with full attention.
 Result<DemoPace> measure_pace(const Engine& engine, const Settings& settings, const CancelToken& cancel);
 
-// The longest text, kDemoTokens halved as often as needed, that full attention reads in kDemoPatience_s; at least
+// The longest text, kDemoTokens halved as often as needed, that full attention reads in kDemoPatienceSeconds; at least
 // kTimedTokens.
 int64_t patient_tokens(const DemoPace& pace);
 

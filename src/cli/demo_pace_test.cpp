@@ -17,10 +17,10 @@ TEST(DemoPace, AQuickMachineReadsTheWholeText) {
 
 TEST(DemoPace, ASlowMachineReadsWhatItCanInTwoMinutes) {
   const DemoPace slow{.token_s = 2e-3, .pair_s = 6e-7};
-  EXPECT_GT(slow.seconds(16384), kDemoPatience_s - 10);
+  EXPECT_GT(slow.seconds(16384), kDemoPatienceSeconds - 10);
   EXPECT_EQ(patient_tokens(slow), 16384);
-  EXPECT_LE(slow.seconds(patient_tokens(slow)), kDemoPatience_s);
-  EXPECT_GT(slow.seconds(2 * patient_tokens(slow)), kDemoPatience_s);
+  EXPECT_LE(slow.seconds(patient_tokens(slow)), kDemoPatienceSeconds);
+  EXPECT_GT(slow.seconds(2 * patient_tokens(slow)), kDemoPatienceSeconds);
 }
 
 TEST(DemoPace, TheTextNeverGetsShorterThanWhatWasTimed) {

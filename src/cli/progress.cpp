@@ -13,16 +13,32 @@ constexpr double kLineIntervalSeconds = 3.0;
 constexpr int64_t kMostCells = 32;
 constexpr int64_t kFewestCells = 8;
 
-std::string rate_text(int64_t done, int64_t total, double elapsed_s) {
-  if (elapsed_s <= 0 || done <= 0) return "";
-  const double rate = static_cast<double>(done) / elapsed_s;
-  return str_format(", %.0f tokens/s, %s left", rate, format_seconds(static_cast<double>(total - done) / rate).c_str());
+std::string rate_text(const BarState& state) {
+  if (state.elapsed_s <= 0 || state.done <= 0) return "";
+  const double rate = static_cast<double>(state.done) / state.elapsed_s;
+  return str_format(", %.0f tokens/s, %s left", rate, format_seconds(state.left_s).c_str());
 }
 }  // namespace
 
-std::string bar_text(const std::string& label, int64_t done, int64_t total, double elapsed_s, int64_t columns) {
+double PromptClock::left_s(int64_t done, int64_t total, double elapsed_s) {
+  const auto now = static_cast<double>(done);
+  const auto end = static_cast<double>(total);
+  if (done <= 0) return 0;
+  if (!marks_.empty() && now < marks_.back().done) marks_.clear();  // another prompt
+  // The first chunk warms up what later ones find warm; a clock of less than a tenth of a second tells nothing.
+  double growth = 0;
+  const auto half = std::find_if(marks_.begin(), marks_.end(), [&](const Mark& mark) { return 2 * mark.done >= now; });
+  if (half != marks_.end() && half->done < now && half->elapsed_s > 0.1)
+    growth = std::max(0.0, (elapsed_s / now - half->elapsed_s / half->done) / (now - half->done));
+  marks_.push_back({now, elapsed_s});
+  const double linear = std::max(0.0, elapsed_s / now - growth * now);
+  return linear * (end - now) + growth * (end * end - now * now);
+}
+
+std::string bar_text(const std::string& label, const BarState& state, int64_t columns) {
+  const auto [done, total, elapsed_s, left_s] = state;
   const std::string percent = str_format(" %3lld%%", static_cast<long long>(100 * done / total));
-  std::string rate = rate_text(done, total, elapsed_s);
+  std::string rate = rate_text(state);
   const auto cells = [&] {
     const auto taken = static_cast<int64_t>(label.size() + percent.size() + rate.size() + 3);
     return std::min(kMostCells, columns - 1 - taken);
@@ -43,27 +59,30 @@ Progress::~Progress() { finish(); }
 
 void Progress::update(int64_t done, int64_t total, double elapsed_s) {
   const double now = now_s();
+  const double left_s = clock_.left_s(done, total, elapsed_s);
   const double interval = console_.stderr_is_terminal() ? kBarIntervalSeconds : kLineIntervalSeconds;
   // A line about the end would only repeat what the timings say.
   const bool worth_showing = console_.stderr_is_terminal() || done < total;
   if (total <= 0 || now - shown_s_ < interval || !worth_showing) return;
   shown_s_ = now;
+  const BarState state{.done = done, .total = total, .elapsed_s = elapsed_s, .left_s = left_s};
   if (console_.stderr_is_terminal()) {
-    draw_bar(done, total, elapsed_s);
+    draw_bar(state);
   } else {
-    print_line(done, total, elapsed_s);
+    print_line(state);
   }
 }
 
-void Progress::draw_bar(int64_t done, int64_t total, double elapsed_s) {
-  console_.status("\r" + bar_text(label_, done, total, elapsed_s, terminal_columns()) + "\033[K");
+void Progress::draw_bar(const BarState& state) {
+  console_.status("\r" + bar_text(label_, state, terminal_columns()) + "\033[K");
   bar_drawn_ = true;
 }
 
-void Progress::print_line(int64_t done, int64_t total, double elapsed_s) {
-  console_.note(str_format("%s: %lld of %lld tokens (%lld%%)", label_.c_str(), static_cast<long long>(done),
-                           static_cast<long long>(total), static_cast<long long>(100 * done / total)) +
-                rate_text(done, total, elapsed_s));
+void Progress::print_line(const BarState& state) {
+  console_.note(str_format("%s: %lld of %lld tokens (%lld%%)", label_.c_str(), static_cast<long long>(state.done),
+                           static_cast<long long>(state.total),
+                           static_cast<long long>(100 * state.done / state.total)) +
+                rate_text(state));
 }
 
 void Progress::finish() {

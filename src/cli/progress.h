@@ -3,14 +3,35 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "cli/console.h"
 
 namespace ei::cli {
 
+struct BarState {
+  int64_t done = 0;  // tokens
+  int64_t total = 0;
+  double elapsed_s = 0;
+  double left_s = 0;
+};
 // The bar as text, shorter than `columns`, so that a terminal so wide does not break it into two lines: what does not
 // fit is left out, the rate first, then the bar itself.
-std::string bar_text(const std::string& label, int64_t done, int64_t total, double elapsed_s, int64_t columns);
+std::string bar_text(const std::string& label, const BarState& state, int64_t columns);
+
+// Seconds that are left of a prompt. Its time is a d + b d^2, for attention grows with what has been read: b comes from
+// where half of it had been.
+class PromptClock {
+ public:
+  double left_s(int64_t done, int64_t total, double elapsed_s);
+
+ private:
+  struct Mark {
+    double done;
+    double elapsed_s;
+  };
+  std::vector<Mark> marks_;
+};
 
 class Progress {
  public:
@@ -24,11 +45,12 @@ class Progress {
   void finish();
 
  private:
-  void draw_bar(int64_t done, int64_t total, double elapsed_s);
-  void print_line(int64_t done, int64_t total, double elapsed_s);
+  void draw_bar(const BarState& state);
+  void print_line(const BarState& state);
 
   const Console& console_;
   const std::string label_;
+  PromptClock clock_;
   double shown_s_ = 0;  // when something was last shown
   bool bar_drawn_ = false;
 };

@@ -18,7 +18,9 @@ HeadPlan LayerPlan::head(size_t i, size_t kv_head) const {
   plan.rigid = record.rigid;
   plan.type = record.type;
   plan.blocks = record.chosen;
-  plan.read = int64_t{record.blocks} * options_.block;
+  // Of the last layer only some rows attend: what was decided for the others was not read.
+  const auto chosen = static_cast<int64_t>(record.chosen.size());
+  plan.read = dense(i) ? segment(i) * options_.segment : chosen * options_.block;
   return plan;
 }
 

@@ -300,22 +300,22 @@ TEST(Eval, TestsFurtherSettingsOnTheSameTexts) {
     more.insert(more.begin(), common.begin(), common.end());
     return run(more);
   };
-  const Outcome both = with({"--also", "base-budget=512,block=16;select=midrange", "--json"});
+  const Outcome both = with({"--also", "base-budget=512,block=16;budget-rule=fixed", "--json"});
   const Outcome alone = with({"--base-budget", "512", "--block", "16", "--json"});
   ASSERT_EQ(both.code, 0) << both.err;
   ASSERT_EQ(alone.code, 0) << alone.err;
   const std::vector<json> lines = parse_lines(both.out);
   ASSERT_EQ(lines.size(), 7u) << both.out;  // four answers, three summaries
   EXPECT_EQ(lines[4]["tested"]["method_options"], "base-budget=64,segment=128,threshold=256");
-  EXPECT_EQ(lines[6]["tested"]["method_options"], "base-budget=64,segment=128,select=midrange,threshold=256");
+  EXPECT_EQ(lines[6]["tested"]["method_options"], "base-budget=64,budget-rule=fixed,segment=128,threshold=256");
   const json& further = lines[5];
   const json expected = parse_lines(alone.out).back();
   EXPECT_EQ(further["tested"]["method_options"], expected["tested"]["method_options"]);
   EXPECT_EQ(further["mean_kld"], expected["mean_kld"]);
   EXPECT_LT(further["mean_kld"], lines[4]["mean_kld"]);
   EXPECT_EQ(further["tested"]["density"], expected["tested"]["density"]);
-  const Outcome table = with({"--also", "select=midrange"});
-  EXPECT_NE(table.out.find("select=midrange"), std::string::npos) << table.out;
+  const Outcome table = with({"--also", "budget-rule=fixed"});
+  EXPECT_NE(table.out.find("budget-rule=fixed"), std::string::npos) << table.out;
   for (const char* wrong : {"length=2048", "threads=1", "also=block=16", "base-budget", "no-such=1", ";"}) {
     const Outcome outcome = with({"--also", wrong});
     EXPECT_EQ(outcome.code, 2) << wrong;

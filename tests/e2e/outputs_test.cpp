@@ -102,8 +102,9 @@ TEST(KlDivergence, IsThatOfFullAttentionFromTheMethod) {
   std::string text;
   for (int i = 0; text.size() < 3500; ++i) text += "Boat " + std::to_string(i * 7919 % 1000) + " left the harbour. ";
   const std::string path = write_file("boats.txt", text);
-  const std::vector<std::string> method = {"--method",    "entropyinfer", "--segment",     "128",
-                                           "--threshold", "256",          "--base-budget", "64"};
+  const std::vector<std::string> method = {
+      "--method",      "entropyinfer", "--segment",      "128", "--threshold", "256",
+      "--base-budget", "32",           "--local-budget", "8"};
   const auto with_method = [&](std::vector<std::string> words) {
     words.insert(words.end(), method.begin(), method.end());
     return words;

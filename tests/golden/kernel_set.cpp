@@ -58,8 +58,11 @@ std::vector<KernelSet> kernel_sets() {
   std::vector<KernelSet> sets = {{.attention = scalar}};
   for (const kernels::AttentionVariant* variant : kernels::attention_variants()) {
     if (variant == scalar || !variant->usable()) continue;
-    const DType type = variant->accepts(DType::kF32, DType::kF32) ? DType::kF32 : DType::kBF16;
-    sets.push_back({.attention = variant, .kv_type = type, .fast = true});
+    for (const DType type : {DType::kF32, DType::kBF16, DType::kF16}) {
+      if (!variant->accepts(type, type)) continue;
+      sets.push_back({.attention = variant, .kv_type = type, .fast = true});
+      break;
+    }
   }
   return sets;
 }

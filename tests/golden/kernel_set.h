@@ -17,8 +17,8 @@ struct KernelSet {
   bool fast = false;            // all operations as the cpu backend runs them, not only attention
 
   std::string name() const { return fast ? std::string(attention->name) : "reference"; }
-  // What attention may add to the manifest's tolerance: bf16 matrices round weights to eight bits (docs/numerics.md).
-  double attention_rounding() const { return kv_type == DType::kBF16 ? 3e-2 : 0; }
+  // What attention may add to the manifest's tolerance: matrices of 16 bits round weights (docs/numerics.md).
+  double attention_rounding() const { return kv_type == DType::kF32 ? 0 : 3e-2; }
 
   void block_extremes(const kernels::BlockExtremesParams& params) const;
   void query_midrange(const kernels::QueryMidrangeParams& params) const;

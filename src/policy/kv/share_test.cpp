@@ -49,7 +49,7 @@ TEST(Share, SharesOutExactlyWhatThereIsAndNeverMoreThanAKvHeadHolds) {
     const int64_t base = random.between(1, 150);
     int64_t held = 0;
     for (const HeadScores& scores : layer) held += static_cast<int64_t>(scores.size());
-    SCOPED_TRACE(testing::Message() << "round " << round << " base " << base);
+    SCOPED_TRACE(::testing::Message() << "round " << round << " base " << base);
     const Counts counts = share_slots(layer, base);
     ASSERT_EQ(counts.size(), layer.size());
     ASSERT_EQ(counts, share_slots(layer, base));

@@ -12,7 +12,8 @@
 //   count = max(share * blocks before the segment, local budget)
 //
 // kappa is made of what all layers knew at the end of the pool of segments before, so that it does not depend on how a
-// prompt is cut; w of the segment's own layer is up to date.
+// prompt is cut; w of the segment's own layer is up to date. Weights grow inside a pool: kappa is divided by how much
+// too much that would have read in the last one.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -82,13 +83,12 @@ class EntropyMethod : public PrefillMethod {
     return std::min(1.0, options().density + options().density_base / before);
   }
 
-  Pool pool_at(const PrefillHistory& history, int32_t segment) const {
-    const int32_t known = segment / kPoolSegments * kPoolSegments;
+  // The records of all layers at the end of the segments before `known`.
+  static Pool snapshot(const PrefillHistory& history, int32_t known) {
     Pool pool;
     for (size_t l = 0; l < history.layers.size(); ++l) {
       const LayerRecords& layer = history.layers[l];
-      const auto behind = std::partition_point(layer.begin(), layer.end(),
-                                               [&](const SegmentRecord& record) { return record.segment < known; });
+      const auto behind = first_from(layer, known);
       if (behind == layer.begin()) continue;
       const std::vector<HeadRecord>& heads = std::prev(behind)->heads;
       for (size_t h = 0; h < heads.size(); ++h) {
@@ -97,9 +97,42 @@ class EntropyMethod : public PrefillMethod {
         pool.weights.push_back(weight(heads[h].means));
       }
     }
-    if (!pool.weights.empty()) pool.kappa = fill(pool.weights, density(segment));
+    return pool;
+  }
+
+  static LayerRecords::const_iterator first_from(const LayerRecords& layer, int32_t segment) {
+    return std::partition_point(layer.begin(), layer.end(),
+                                [&](const SegmentRecord& record) { return record.segment < segment; });
+  }
+
+  Pool pool_at(const PrefillHistory& history, int32_t segment) const {
+    const int32_t known = segment / kPoolSegments * kPoolSegments;
+    Pool pool = snapshot(history, known);
+    if (pool.weights.empty()) return pool;
+    pool.kappa = fill(pool.weights, density(segment)) / overshoot(history, known);
     if (options().shuffle > 0) shuffle(pool.weights);
     return pool;
+  }
+
+  // Weights grow inside a pool, with the text and where heads open up: how much more than the density the last pool
+  // would have read by the kappa of its beginning.
+  double overshoot(const PrefillHistory& history, int32_t known) const {
+    const int32_t begin = known - kPoolSegments;
+    const Pool before = begin > 0 ? snapshot(history, begin) : Pool{};
+    if (before.weights.empty()) return 1;
+    double read = 0;
+    double wanted = 0;
+    for (const LayerRecords& layer : history.layers) {
+      for (auto record = first_from(layer, begin); record != layer.end() && record->segment < known; ++record) {
+        const double kappa = fill(before.weights, density(record->segment));
+        for (const HeadRecord& head : record->heads) {
+          if (head.means.samples == 0) continue;
+          read += std::min(1.0, kappa * weight(head.means));
+          wanted += density(record->segment);
+        }
+      }
+    }
+    return read > 0 ? read / wanted : 1;
   }
 
   // kappa with mean over min(1, kappa * weight) = density.
@@ -136,7 +169,8 @@ class EntropyMethod : public PrefillMethod {
         own = pool.weights[static_cast<size_t>(place - pool.places.begin())];
       share = std::min(1.0, pool.kappa * own);
     }
-    const auto blocks = static_cast<int32_t>(std::ceil(share * all));
+    constexpr double kRounding = 1e-9;  // a whole number of blocks stays one
+    const auto blocks = static_cast<int32_t>(std::ceil(share * all - kRounding));
     return std::min(all, std::max(blocks, std::max(1, options().local_budget / options().block)));
   }
 };

@@ -14,7 +14,7 @@ using testing::PrefillRun;
 using testing::PrefillTrace;
 using testing::random_trace;
 
-PrefillOptions small_options() {
+PrefillOptions entropy_options() {
   PrefillOptions options;
   options.rule = PrefillRule::kEntropy;
   options.select = BlockRank::kAdaptive;
@@ -38,7 +38,7 @@ class PlainReference {
     double share = options_.density;
     const double own = weight(layer, segment, h);
     const std::vector<double> pool = pool_weights(segment / 8 * 8);
-    if (own > 0 && !pool.empty()) share = std::min(1.0, kappa(pool) * own);
+    if (own > 0 && !pool.empty()) share = std::min(1.0, kappa(pool) / overshoot(segment / 8 * 8) * own);
     const int32_t least = std::max(1, options_.local_budget / options_.block);
     return std::min(all, std::max(static_cast<int32_t>(std::ceil(share * all)), least));
   }
@@ -76,6 +76,21 @@ class PlainReference {
     return weights;
   }
 
+  double overshoot(int32_t known) const {
+    const std::vector<double> before = known > 8 ? pool_weights(known - 8) : std::vector<double>();
+    double sum = 0;
+    int count = 0;
+    for (int32_t segment = known - 8; segment < known && !before.empty(); ++segment) {
+      for (int32_t layer = 0; layer + 1 < trace_.layers; ++layer) {
+        for (size_t h = 0; h < static_cast<size_t>(trace_.kv_heads); ++h) {
+          sum += std::min(1.0, kappa(before) * weight(layer, segment, h));
+          ++count;
+        }
+      }
+    }
+    return count > 0 ? sum / count / options_.density : 1;
+  }
+
   // By bisection.
   double kappa(const std::vector<double>& weights) const {
     double low = 0;
@@ -95,7 +110,7 @@ class PlainReference {
 
 TEST(EntropyInfer, CountsAsThePlainReferenceDoes) {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
-    PrefillOptions options = small_options();
+    PrefillOptions options = entropy_options();
     options.sample_every = static_cast<int32_t>(seed % 4) + 1;
     options.density = seed % 3 == 0 ? 0.05 : 0.3;
     const PrefillTrace trace = random_trace(options, seed);
@@ -134,7 +149,7 @@ int32_t blocks_of(const PrefillOptions& options, const PrefillTrace& trace, size
 }
 
 TEST(EntropyInfer, ReadsMoreWhereRowsLookAtMoreDifferentPlaces) {
-  const PrefillOptions options = small_options();
+  const PrefillOptions options = entropy_options();
   const AttentionSample thin{.sink = 0, .far = 0.5f, .distant = 0.5f, .segment_entropy = 4, .row_entropy = 3.9f};
   AttentionSample lookup = thin;
   lookup.row_entropy = 1;
@@ -147,7 +162,7 @@ TEST(EntropyInfer, ReadsMoreWhereRowsLookAtMoreDifferentPlaces) {
 }
 
 TEST(EntropyInfer, ReadsItsDensityInAll) {
-  PrefillOptions options = small_options();
+  PrefillOptions options = entropy_options();
   options.local_budget = 0;
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     PrefillTrace trace = random_trace(options, seed);
@@ -169,7 +184,7 @@ TEST(EntropyInfer, ReadsItsDensityInAll) {
 }
 
 TEST(EntropyInfer, ATokenBudgetIsADensityThatFalls) {
-  PrefillOptions options = small_options();
+  PrefillOptions options = entropy_options();
   options.base_budget = 128;
   const AttentionSample same{.sink = 0, .far = 0.5f, .distant = 0.5f, .segment_entropy = 4, .row_entropy = 3};
   const PrefillTrace trace = two_heads(options, same, same);
@@ -181,7 +196,7 @@ TEST(EntropyInfer, ATokenBudgetIsADensityThatFalls) {
 }
 
 TEST(EntropyInfer, TokensBesideTheDensityCountMostInShortTexts) {
-  PrefillOptions options = small_options();
+  PrefillOptions options = entropy_options();
   options.density = 0.1;
   options.density_base = 64;
   const AttentionSample same{.sink = 0, .far = 0.5f, .distant = 0.5f, .segment_entropy = 4, .row_entropy = 3};
@@ -193,7 +208,7 @@ TEST(EntropyInfer, TokensBesideTheDensityCountMostInShortTexts) {
 }
 
 TEST(EntropyInfer, ShuffledWeightsReadAsMuchInOtherHeads) {
-  PrefillOptions options = small_options();
+  PrefillOptions options = entropy_options();
   options.local_budget = 0;
   PrefillTrace trace;
   trace.layers = 5;
@@ -225,7 +240,7 @@ TEST(EntropyInfer, ShuffledWeightsReadAsMuchInOtherHeads) {
 }
 
 TEST(EntropyInfer, CallsAHeadDynamicThatOpensUp) {
-  const PrefillOptions options = small_options();
+  const PrefillOptions options = entropy_options();
   const AttentionSample sharp{.sink = 0.9f, .far = 0.05f, .distant = 0.05f, .segment_entropy = 1, .row_entropy = 1};
   PrefillTrace trace = two_heads(options, sharp, sharp);
   for (size_t i = 41; i < trace.measures.size(); i += 2) trace.measures[i].sample.segment_entropy = 3;

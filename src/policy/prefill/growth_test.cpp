@@ -11,7 +11,7 @@
 namespace ei::policy {
 namespace {
 
-PrefillOptions small_options() {
+PrefillOptions growth_options() {
   PrefillOptions options;
   options.rule = PrefillRule::kGrowth;
   options.segment = 64;
@@ -48,19 +48,19 @@ Decided decide(const PrefillOptions& options, const std::vector<float>& entropy)
 }
 
 TEST(Growth, StaysAtItsBaseWhileAHeadIsRigid) {
-  const Decided decided = decide(small_options(), {9, 0, 1e-6f, 9e-6f, 0, 1e-7f, 9e-6f});
+  const Decided decided = decide(growth_options(), {9, 0, 1e-6f, 9e-6f, 0, 1e-7f, 9e-6f});
   EXPECT_EQ(decided.budgets, std::vector<float>(7, 256.0f));
   EXPECT_EQ(decided.blocks, (std::vector<int32_t>{0, 8, 16, 24, 32, 32, 32}));
 }
 
 TEST(Growth, GrowsByWholeBlocksInASaturatedStep) {
   // r = 1.4 - 0.4 = 1 exactly in float32: half a base budget more, not one token less.
-  const Decided decided = decide(small_options(), {9, 1, 8, 64, 512, 4096, 4096});
+  const Decided decided = decide(growth_options(), {9, 1, 8, 64, 512, 4096, 4096});
   EXPECT_EQ(decided.budgets, (std::vector<float>{256, 256, 384, 512, 640, 768, 768 - 128 * 0.4f}));
 }
 
 TEST(Growth, NeverLeavesItsClamps) {
-  PrefillOptions options = small_options();
+  PrefillOptions options = growth_options();
   const std::vector<float> falling = {9, 8, 4, 2, 1, 0.5f, 0.25f, 0.1f};
   for (const float tokens : decide(options, falling).budgets) EXPECT_EQ(tokens, 256.0f);
   options.min_budget = 128;
@@ -68,7 +68,7 @@ TEST(Growth, NeverLeavesItsClamps) {
 }
 
 TEST(Growth, LearnsCausallyThatAHeadIsDynamic) {
-  PrefillOptions options = small_options();
+  PrefillOptions options = growth_options();
   const std::vector<float> late = {9, 1e-8f, 9e-6f, 0, 1, 1};
   EXPECT_EQ(decide(options, late).budgets, (std::vector<float>{256, 256, 256, 256, 384, 384 - 128 * 0.4f}));
   // The released test looks into the future: the step of segment 2 counts already.
@@ -79,14 +79,14 @@ TEST(Growth, LearnsCausallyThatAHeadIsDynamic) {
 TEST(Growth, TreatsNotANumberAsNoGrowth) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float inf = std::numeric_limits<float>::infinity();
-  for (const float tokens : decide(small_options(), {nan, 1, nan, 2, inf, inf, nan, 3}).budgets) {
+  for (const float tokens : decide(growth_options(), {nan, 1, nan, 2, inf, inf, nan, 3}).budgets) {
     EXPECT_GE(tokens, 256.0f);
     EXPECT_LE(tokens, 768.0f);
   }
 }
 
 TEST(Growth, TakesTheLatestSegmentAgain) {
-  const PrefillOptions options = small_options();
+  const PrefillOptions options = growth_options();
   const std::vector<float> whole_entropy = {9, 1, 1.5f, 2};
   const testing::PrefillTrace trace = trace_of(options, whole_entropy, 1);
   testing::PrefillRun resumed(options, trace);
@@ -108,7 +108,7 @@ TEST(Growth, CollapsesToTheLargestCountOfASegment) {
 }
 
 TEST(Growth, GivesEarlyLayersTheirShareOfTheText) {
-  PrefillOptions options = small_options();
+  PrefillOptions options = growth_options();
   EXPECT_TRUE(is_dense_layer(options, 0));
   options.early_share = 2;
   EXPECT_FALSE(is_dense_layer(options, 0));
@@ -117,13 +117,13 @@ TEST(Growth, GivesEarlyLayersTheirShareOfTheText) {
 }
 
 TEST(Fixed, StaysAtTheBaseBudget) {
-  PrefillOptions options = small_options();
+  PrefillOptions options = growth_options();
   options.rule = PrefillRule::kFixed;
   EXPECT_EQ(decide(options, {9, 1, 8, 64, 512}).budgets, std::vector<float>(5, 256.0f));
 }
 
 TEST(Level, GivesMoreToHeadsOfHighEntropy) {
-  PrefillOptions options = small_options();
+  PrefillOptions options = growth_options();
   options.rule = PrefillRule::kLevel;
   // Two kv_heads, three segments; then both at zero.
   const testing::PrefillTrace trace = trace_of(options, {1, 1, 1, 3, 0.001f, 9, 0, 0}, 2);
@@ -139,25 +139,25 @@ TEST(Level, GivesMoreToHeadsOfHighEntropy) {
 }
 
 TEST(Options, AreRefusedWithTheValueThatIsWrong) {
-  PrefillOptions options = small_options();
+  PrefillOptions options = growth_options();
   EXPECT_TRUE(validate(options).ok());
   options.block = 24;
   EXPECT_NE(validate(options).error().message.find("24 does not divide 64"), std::string::npos);
   options.block = 0;
   EXPECT_FALSE(validate(options).ok());
-  options = small_options();
+  options = growth_options();
   options.max_factor = std::numeric_limits<double>::quiet_NaN();
   EXPECT_FALSE(validate(options).ok());
-  options = small_options();
+  options = growth_options();
   options.min_budget = 257;
   EXPECT_FALSE(validate(options).ok());
-  options = small_options();
+  options = growth_options();
   options.density = 0;
   EXPECT_FALSE(validate(options).ok());
 }
 
 TEST(Options, MakeTheFirstAndTheLastSegmentsDense) {
-  PrefillOptions options = small_options();
+  PrefillOptions options = growth_options();
   EXPECT_TRUE(is_dense_segment(options, 3, 1000));   // begins before the threshold
   EXPECT_FALSE(is_dense_segment(options, 4, 1000));  // rows 256..319
   EXPECT_FALSE(is_dense_segment(options, 14, 1000));

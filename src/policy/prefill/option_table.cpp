@@ -6,7 +6,7 @@
 namespace ei::policy {
 namespace {
 
-using Spec = OptionSpec<PrefillOptions>;
+using PrefillSpec = OptionSpec<PrefillOptions>;
 using Field = OptionField<PrefillOptions>;
 using Read = std::function<bool(const PrefillOptions&)>;
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
@@ -39,8 +39,8 @@ Read when_adaptive() {
   };
 }
 
-Spec spec(std::string_view name, std::string_view symbol, std::string_view value, std::string_view help, Read read,
-          Field field, bool research = false) {
+PrefillSpec prefill_spec(std::string_view name, std::string_view symbol, std::string_view value, std::string_view help,
+                         Read read, Field field, bool research = false) {
   return {.name = name,
           .symbol = symbol,
           .value = value,
@@ -51,7 +51,7 @@ Spec spec(std::string_view name, std::string_view symbol, std::string_view value
           .get = std::move(field.get)};
 }
 
-std::vector<Spec> make_table() {
+std::vector<PrefillSpec> make_prefill_table() {
   using O = PrefillOptions;
   using enum PrefillRule;
   constexpr bool kResearch = true;
@@ -61,89 +61,97 @@ std::vector<Spec> make_table() {
   const Read others = by_rule({kGrowth, kLevel, kHabit, kFixed});
   const Read habit = by_rule({kHabit});
   return {
-      spec("density", "", "X", "share of the earlier text that a kv_head reads, on the average over heads and layers",
-           entropy, number(&O::density, 1e-6, 1)),
-      spec("density-base", "", "N", "tokens of the earlier text that are read beside the density's share", entropy,
-           tokens(&O::density_base, 0)),
-      spec("base-budget", "B0", "N",
-           "earlier tokens that a segment reads; 0: the density, or 1024 and more where few layers are global", any,
-           tokens(&O::base_budget, 0)),
-      spec("segment", "S", "N", "query tokens that share one choice of blocks", any, tokens(&O::segment, 1)),
-      spec("block", "B", "N", "key tokens chosen together; divides the segment. Adaptive wants a multiple of 8", any,
-           tokens(&O::block, 1)),
-      spec("threshold", "T", "N", "segments that begin before this position read everything", any,
-           tokens(&O::threshold, 0)),
-      spec("budget-rule", "", "RULE",
-           "entropy (of sampled attention), growth (published), level, habit (by type of head) or fixed", any,
-           choice(&O::rule, prefill_rule_name, {kEntropy, kGrowth, kLevel, kHabit, kFixed})),
-      spec("select", "", "SCORE",
-           "what ranks blocks: adaptive, peak, midrange (published), or for research oracle-sum, oracle-max", any,
-           choice(&O::select, block_rank_name,
-                  {BlockRank::kMidrange, BlockRank::kPeak, BlockRank::kAdaptive, BlockRank::kOracleSum,
-                   BlockRank::kOracleMax})),
-      spec("local-budget", "", "N", "earlier tokens that a kv_head reads however little it looks back", when_adaptive(),
-           tokens(&O::local_budget, 0)),
-      spec("rank-queries", "", "WHO",
-           "whose queries rank: group (one for a kv_head, some rows), heads (each, some rows), all (every row), auto "
-           "(the most that costs little in this model)",
-           when_adaptive(),
-           choice(&O::rank_queries, rank_queries_name,
-                  {RankQueries::kAuto, RankQueries::kGroup, RankQueries::kHeads, RankQueries::kAll})),
-      spec("last-dense", "", "ON", "on or off: the last segment of a prompt reads everything", any,
-           switch_field(&O::last_dense), kResearch),
-      spec("spread-power", "a", "X", "power of the blocks over which a segment spreads", entropy,
-           number(&O::spread_power, 0, 8), kResearch),
-      spec("distinct-power", "b", "X", "power of the different places that its rows look at", entropy,
-           number(&O::distinct_power, 0, 8), kResearch),
-      spec("far-power", "c", "X", "power of the share of attention that goes far", entropy, number(&O::far_power, 0, 8),
-           kResearch),
-      spec("sample-every", "", "N", "segments between two samples of attention", entropy, tokens(&O::sample_every, 1),
-           kResearch),
-      spec("sample-memory", "", "X", "share of the running means that a new sample leaves", entropy,
-           number(&O::sample_memory, 0, 0.999), kResearch),
-      spec("open-memory", "", "X", "the same where a head opens up", entropy, number(&O::open_memory, 0, 0.999),
-           kResearch),
-      spec("shuffle", "", "N", "other than 0: each kv_head gets the weight of another, to see whether it matters",
-           entropy, tokens(&O::shuffle, 0), kResearch),
-      spec("min-budget", "", "N", "least budget of a dynamic kv_head; 0: the base budget", midrange,
-           tokens(&O::min_budget, 0), kResearch),
-      spec("max-factor", "", "X", "greatest budget, in base budgets", midrange, number(&O::max_factor, 1), kResearch),
-      spec("e-t", "e_t", "X", "entropy under which a kv_head counts as rigid", midrange, number(&O::e_t, 0), kResearch),
-      spec("delta-t", "delta_t", "X", "relative growth of the entropy that leaves a budget as it is",
-           by_rule({kGrowth, kHabit}), number(&O::delta_t, 0), kResearch),
-      spec("alpha", "alpha", "X", "base budgets added for a growth of delta-t + 1", by_rule({kGrowth, kHabit}),
-           number(&O::alpha, 0), kResearch),
-      spec("rigid-test", "", "WHEN", "causal, or whole-trace (looks at later segments too, as released)",
-           by_rule({kGrowth, kHabit}),
-           choice(&O::rigid_test, rigid_test_name, {RigidTest::kCausal, RigidTest::kWholeTrace}), kResearch),
-      spec("logit-scale", "", "NAME", "none or inverse-sqrt-dim: the temperature of the entropy of block scores",
-           others, choice(&O::logit_scale, logit_scale_name, {LogitScale::kNone, LogitScale::kInverseSqrtDim}),
-           kResearch),
-      spec("layer-skip", "", "N", "layers below this one read everything", others, tokens(&O::layer_skip, 0),
-           kResearch),
-      spec("early-share", "", "N",
-           "the layers of --layer-skip read one token in N instead, beyond 32768 half of that; 0: everything", others,
-           tokens(&O::early_share, 0), kResearch),
-      spec("sink-share", "", "N", "a sink head reads at least one token in N, two beyond 32768 tokens; 0: its budget",
-           habit, tokens(&O::sink_share, 0), kResearch),
-      spec("diffuse-share", "", "N", "a diffuse head reads at least one token in N; 0: its budget", habit,
-           tokens(&O::diffuse_share, 0), kResearch),
-      spec("sparse-mode", "", "MODE",
-           "ragged (a count per kv_head), collapsed (per layer) or released (and ranked on probabilities)", others,
-           choice(&O::mode, sparse_mode_name, {SparseMode::kRagged, SparseMode::kCollapsed, SparseMode::kReleased}),
-           kResearch),
-      spec("layer-fusion", "", "ON", "on or off: blend block probabilities with the layer before", others,
-           switch_field(&O::layer_fusion), kResearch),
-      spec("candidate-share", "", "N",
-           "a diffuse head rates one token in N, those with the largest upper bounds; 0: all", when_adaptive(),
-           tokens(&O::candidate_share, 0), kResearch),
+      prefill_spec("density", "", "X",
+                   "share of the earlier text that a kv_head reads, on the average over heads and layers", entropy,
+                   number(&O::density, 1e-6, 1)),
+      prefill_spec("density-base", "", "N", "tokens of the earlier text that are read beside the density's share",
+                   entropy, tokens(&O::density_base, 0)),
+      prefill_spec("base-budget", "B0", "N",
+                   "earlier tokens that a segment reads; 0: the density, or 1024 and more where few layers are global",
+                   any, tokens(&O::base_budget, 0)),
+      prefill_spec("segment", "S", "N", "query tokens that share one choice of blocks", any, tokens(&O::segment, 1)),
+      prefill_spec("block", "B", "N", "key tokens chosen together; divides the segment. Adaptive wants a multiple of 8",
+                   any, tokens(&O::block, 1)),
+      prefill_spec("threshold", "T", "N", "segments that begin before this position read everything", any,
+                   tokens(&O::threshold, 0)),
+      prefill_spec("budget-rule", "", "RULE",
+                   "entropy (of sampled attention), growth (published), level, habit (by type of head) or fixed", any,
+                   choice(&O::rule, prefill_rule_name, {kEntropy, kGrowth, kLevel, kHabit, kFixed})),
+      prefill_spec("select", "", "SCORE",
+                   "what ranks blocks: adaptive, peak, midrange (published), or for research oracle-sum, oracle-max",
+                   any,
+                   choice(&O::select, block_rank_name,
+                          {BlockRank::kMidrange, BlockRank::kPeak, BlockRank::kAdaptive, BlockRank::kOracleSum,
+                           BlockRank::kOracleMax})),
+      prefill_spec("local-budget", "", "N", "earlier tokens that a kv_head reads however little it looks back",
+                   when_adaptive(), tokens(&O::local_budget, 0)),
+      prefill_spec(
+          "rank-queries", "", "WHO",
+          "whose queries rank: group (one for a kv_head, some rows), heads (each, some rows), all (every row), auto "
+          "(the most that costs little in this model)",
+          when_adaptive(),
+          choice(&O::rank_queries, rank_queries_name,
+                 {RankQueries::kAuto, RankQueries::kGroup, RankQueries::kHeads, RankQueries::kAll})),
+      prefill_spec("last-dense", "", "ON", "on or off: the last segment of a prompt reads everything", any,
+                   switch_field(&O::last_dense), kResearch),
+      prefill_spec("spread-power", "a", "X", "power of the blocks over which a segment spreads", entropy,
+                   number(&O::spread_power, 0, 8), kResearch),
+      prefill_spec("distinct-power", "b", "X", "power of the different places that its rows look at", entropy,
+                   number(&O::distinct_power, 0, 8), kResearch),
+      prefill_spec("far-power", "c", "X", "power of the share of attention that goes far", entropy,
+                   number(&O::far_power, 0, 8), kResearch),
+      prefill_spec("sample-every", "", "N", "segments between two samples of attention", entropy,
+                   tokens(&O::sample_every, 1), kResearch),
+      prefill_spec("sample-memory", "", "X", "share of the running means that a new sample leaves", entropy,
+                   number(&O::sample_memory, 0, 0.999), kResearch),
+      prefill_spec("open-memory", "", "X", "the same where a head opens up", entropy, number(&O::open_memory, 0, 0.999),
+                   kResearch),
+      prefill_spec("shuffle", "", "N",
+                   "other than 0: each kv_head gets the weight of another, to see whether it matters", entropy,
+                   tokens(&O::shuffle, 0), kResearch),
+      prefill_spec("min-budget", "", "N", "least budget of a dynamic kv_head; 0: the base budget", midrange,
+                   tokens(&O::min_budget, 0), kResearch),
+      prefill_spec("max-factor", "", "X", "greatest budget, in base budgets", midrange, number(&O::max_factor, 1),
+                   kResearch),
+      prefill_spec("e-t", "e_t", "X", "entropy under which a kv_head counts as rigid", midrange, number(&O::e_t, 0),
+                   kResearch),
+      prefill_spec("delta-t", "delta_t", "X", "relative growth of the entropy that leaves a budget as it is",
+                   by_rule({kGrowth, kHabit}), number(&O::delta_t, 0), kResearch),
+      prefill_spec("alpha", "alpha", "X", "base budgets added for a growth of delta-t + 1", by_rule({kGrowth, kHabit}),
+                   number(&O::alpha, 0), kResearch),
+      prefill_spec("rigid-test", "", "WHEN", "causal, or whole-trace (looks at later segments too, as released)",
+                   by_rule({kGrowth, kHabit}),
+                   choice(&O::rigid_test, rigid_test_name, {RigidTest::kCausal, RigidTest::kWholeTrace}), kResearch),
+      prefill_spec(
+          "logit-scale", "", "NAME", "none or inverse-sqrt-dim: the temperature of the entropy of block scores", others,
+          choice(&O::logit_scale, logit_scale_name, {LogitScale::kNone, LogitScale::kInverseSqrtDim}), kResearch),
+      prefill_spec("layer-skip", "", "N", "layers below this one read everything", others, tokens(&O::layer_skip, 0),
+                   kResearch),
+      prefill_spec("early-share", "", "N",
+                   "the layers of --layer-skip read one token in N instead, beyond 32768 half of that; 0: everything",
+                   others, tokens(&O::early_share, 0), kResearch),
+      prefill_spec("sink-share", "", "N",
+                   "a sink head reads at least one token in N, two beyond 32768 tokens; 0: its budget", habit,
+                   tokens(&O::sink_share, 0), kResearch),
+      prefill_spec("diffuse-share", "", "N", "a diffuse head reads at least one token in N; 0: its budget", habit,
+                   tokens(&O::diffuse_share, 0), kResearch),
+      prefill_spec(
+          "sparse-mode", "", "MODE",
+          "ragged (a count per kv_head), collapsed (per layer) or released (and ranked on probabilities)", others,
+          choice(&O::mode, sparse_mode_name, {SparseMode::kRagged, SparseMode::kCollapsed, SparseMode::kReleased}),
+          kResearch),
+      prefill_spec("layer-fusion", "", "ON", "on or off: blend block probabilities with the layer before", others,
+                   switch_field(&O::layer_fusion), kResearch),
+      prefill_spec("candidate-share", "", "N",
+                   "a diffuse head rates one token in N, those with the largest upper bounds; 0: all", when_adaptive(),
+                   tokens(&O::candidate_share, 0), kResearch),
   };
 }
 
 }  // namespace
 
 const std::vector<OptionSpec<PrefillOptions>>& prefill_option_table() {
-  static const std::vector<Spec> table = make_table();
+  static const std::vector<PrefillSpec> table = make_prefill_table();
   return table;
 }
 

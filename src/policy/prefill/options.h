@@ -70,7 +70,7 @@ struct PrefillOptions {
 
   // How much is read. Entropy: of what lies before a segment a kv_head reads this share and that many tokens more, on
   // the average over heads and layers; or base_budget tokens where that is set.
-  double density = 0.06;
+  double density = 0.05;
   int32_t density_base = 512;
   int32_t base_budget = 2048;  // B0, tokens; 0: for_model() chooses
   int32_t local_budget = 128;  // tokens that a kv_head reads however little it looks back: sink and latest
