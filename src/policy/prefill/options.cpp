@@ -56,13 +56,6 @@ const char* block_rank_name(BlockRank rank) {
   return "";
 }
 
-std::optional<BlockRank> block_rank_from_name(std::string_view name) {
-  for (const BlockRank rank :
-       {BlockRank::kMidrange, BlockRank::kPeak, BlockRank::kAdaptive, BlockRank::kOracleSum, BlockRank::kOracleMax})
-    if (name == block_rank_name(rank)) return rank;
-  return std::nullopt;
-}
-
 const char* rank_queries_name(RankQueries queries) {
   switch (queries) {
     case RankQueries::kAuto: return "auto";
@@ -74,12 +67,6 @@ const char* rank_queries_name(RankQueries queries) {
 }
 
 const char* logit_scale_name(LogitScale scale) { return scale == LogitScale::kNone ? "none" : "inverse-sqrt-dim"; }
-
-std::optional<LogitScale> logit_scale_from_name(std::string_view name) {
-  for (const LogitScale scale : {LogitScale::kNone, LogitScale::kInverseSqrtDim})
-    if (name == logit_scale_name(scale)) return scale;
-  return std::nullopt;
-}
 
 const char* rigid_test_name(RigidTest test) { return test == RigidTest::kCausal ? "causal" : "whole-trace"; }
 

@@ -37,7 +37,6 @@ enum class BlockRank : uint8_t {
   kOracleMax,  // true attention mass of the row that gives the block most; for research
 };
 const char* block_rank_name(BlockRank rank);  // "midrange", "peak", "adaptive", "oracle-sum", "oracle-max"
-std::optional<BlockRank> block_rank_from_name(std::string_view name);
 
 // Whose queries rank blocks, with BlockRank::kAdaptive.
 enum class RankQueries : uint8_t {
@@ -51,7 +50,6 @@ const char* rank_queries_name(RankQueries queries);  // "auto", "group", "heads"
 // The temperature of the logits whose entropy is taken. The ranking does not depend on it.
 enum class LogitScale : uint8_t { kNone, kInverseSqrtDim };
 const char* logit_scale_name(LogitScale scale);  // "none", "inverse-sqrt-dim"
-std::optional<LogitScale> logit_scale_from_name(std::string_view name);
 
 // When does a kv_head stop being rigid?
 enum class RigidTest : uint8_t {
