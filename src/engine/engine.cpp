@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
+#include <variant>
 
 #include "base/clock.h"
 #include "engine/engine_state.h"
@@ -13,7 +15,7 @@ namespace ei {
 namespace {
 
 // Names a model by its shapes and the first bytes of every tensor: cheap at any size, and it tells fine-tunes apart.
-uint64_t hash_model(const gguf::File& file) {
+uint64_t hash_model(const gguf::File& file, const gguf::Overrides& overrides) {
   uint64_t hash = 0xcbf29ce484222325ull;
   const auto mix = [&](const void* data, size_t bytes) {
     const auto* from = static_cast<const unsigned char*>(data);
@@ -28,6 +30,17 @@ uint64_t hash_model(const gguf::File& file) {
     mix(tensor.data, static_cast<size_t>(std::min<int64_t>(tensor.bytes, 256)));
     file.release_pages(tensor);  // touching it may have brought two megabytes along
   }
+  for (const gguf::Override& override : overrides) {
+    mix(override.key.data(), override.key.size());
+    const auto mix_value = [&](const auto& value) {
+      if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::string>) {
+        mix(value.data(), value.size());
+      } else {
+        mix(&value, sizeof value);
+      }
+    };
+    std::visit(mix_value, override.value);
+  }
   return hash;
 }
 
@@ -39,9 +52,9 @@ Engine::~Engine() = default;
 Result<std::unique_ptr<Engine>> Engine::load(const EngineOptions& options) {
   const double start = now_s();
   const int64_t available = available_memory_bytes();  // before the file is mapped, which a limit counts
-  EI_ASSIGN_OR_RETURN(model::ModelFile opened, model::open_model(options.model_path));
+  EI_ASSIGN_OR_RETURN(model::ModelFile opened, model::open_model(options.model_path, options.overrides));
   auto& [file, config] = opened;
-  EI_ASSIGN_OR_RETURN(auto tokenizer, text::Tokenizer::load(options.model_path));
+  EI_ASSIGN_OR_RETURN(auto tokenizer, text::Tokenizer::load(options.model_path, options.overrides));
   if (tokenizer->vocab_size() >
       config.vocab)  // read_config() has counted the tokens of the file; libllama's word counts
     return file.named(Error{ErrorKind::kModel, "invalid model: libllama reads more tokens than it has embeddings for"});
@@ -69,7 +82,7 @@ Result<std::unique_ptr<Engine>> Engine::load(const EngineOptions& options) {
                                              .backend = std::move(backend),
                                              .model = model::Model(std::move(config), std::move(*weights))});
   state->weight_bytes = apart ? weights_need : std::max(held, weights_need);
-  state->model_hash = hash_model(state->file);
+  state->model_hash = hash_model(state->file, options.overrides);
   state->load_s = now_s() - start;
   return std::unique_ptr<Engine>(new Engine(std::move(state)));
 }

@@ -1,6 +1,7 @@
 #include "gguf/file.h"
 
 #include <cstring>
+#include <deque>
 #include <limits>
 
 #include "gguf/hyperparameters.h"
@@ -38,6 +39,7 @@ struct File::State {
   std::span<const std::byte> bytes;
   uint32_t version = 0;
   Metadata metadata;
+  std::deque<std::string> texts;  // of overrides
   TensorTable table;
 };
 
@@ -64,19 +66,45 @@ Error with_path(const std::string& path, const Error& error) {
 
 }  // namespace
 
-Status File::read() {
+// An entry in the metadata, as if the file had it.
+Status File::put(const Override& override) {
+  Metadata& metadata = state_->metadata;
+  constexpr std::string_view kArch = "{arch}";
+  std::string key = override.key;
+  if (key.starts_with(kArch)) key.replace(0, kArch.size(), string("general.architecture").value_or(""));
+  Value value;
+  if (const auto* whole = std::get_if<int64_t>(&override.value)) value = {ValueType::kI64, *whole};
+  if (const auto* real = std::get_if<double>(&override.value)) value = {ValueType::kF64, *real};
+  if (const auto* flag = std::get_if<bool>(&override.value)) value = {ValueType::kBool, *flag};
+  if (const auto* text = std::get_if<std::string>(&override.value))
+    value = {ValueType::kString, std::string_view(state_->texts.emplace_back(*text))};
+  const auto found = metadata.index.find(key);
+  if (found == metadata.index.end()) {
+    metadata.index.emplace(state_->texts.emplace_back(key), metadata.entries.size());
+    metadata.entries.emplace_back(state_->texts.back(), std::move(value));
+    return {};
+  }
+  Value& old = metadata.entries[found->second].second;
+  if (old.type == ValueType::kArray)
+    return make_error(ErrorKind::kUsage, "%s is a list; only single values can be overridden", key.c_str());
+  old = std::move(value);
+  return {};
+}
+
+Status File::read(const Overrides& overrides) {
   Reader reader(state_->bytes);
   EI_ASSIGN_OR_RETURN(state_->version, read_version(reader));
   EI_ASSIGN_OR_RETURN(const uint64_t tensors, reader.number<uint64_t>("the tensor count"));
   EI_ASSIGN_OR_RETURN(const uint64_t keys, reader.number<uint64_t>("the metadata count"));
   EI_ASSIGN_OR_RETURN(state_->metadata, read_metadata(reader, keys));
+  for (const Override& override : overrides) EI_RETURN_IF_ERROR(put(override));
   EI_ASSIGN_OR_RETURN(const uint64_t alignment, alignment_of(*this));
   EI_ASSIGN_OR_RETURN(state_->table, read_tensor_table(reader, tensors, alignment, state_->bytes));
   EI_RETURN_IF_ERROR(check_hyperparameters(*this));
   return check_vocabulary(*this);
 }
 
-Result<File> File::open(const std::string& path) {
+Result<File> File::open(const std::string& path, const Overrides& overrides) {
   Result<Mapping> mapping = Mapping::open(path);
   if (!mapping.ok()) return with_path(path, mapping.error());
   auto state = std::make_unique<State>();
@@ -84,16 +112,16 @@ Result<File> File::open(const std::string& path) {
   state->mapping = std::move(mapping).value();
   state->bytes = state->mapping.bytes();
   File file(std::move(state));
-  if (Status status = file.read(); !status.ok()) return file.named(status.error());
+  if (Status status = file.read(overrides); !status.ok()) return file.named(status.error());
   return file;
 }
 
-Result<File> File::parse(std::span<const std::byte> bytes, std::string name) {
+Result<File> File::parse(std::span<const std::byte> bytes, std::string name, const Overrides& overrides) {
   auto state = std::make_unique<State>();
   state->path = std::move(name);
   state->bytes = bytes;
   File file(std::move(state));
-  if (Status status = file.read(); !status.ok()) return file.named(status.error());
+  if (Status status = file.read(overrides); !status.ok()) return file.named(status.error());
   return file;
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "gguf/overrides.h"
 #include "gguf/tensor_type.h"
 
 namespace ei::gguf {
@@ -46,9 +47,10 @@ struct Tensor {
 
 class File {
  public:
-  static Result<File> open(const std::string& path);
+  // Overrides stand in place of what the file says, and are held to the same checks.
+  static Result<File> open(const std::string& path, const Overrides& overrides = {});
   // For tests and fuzzing: the same checks on bytes in memory, which must outlive the File.
-  static Result<File> parse(std::span<const std::byte> bytes, std::string name);
+  static Result<File> parse(std::span<const std::byte> bytes, std::string name, const Overrides& overrides = {});
 
   File(File&&) noexcept;
   File& operator=(File&&) noexcept;
@@ -80,7 +82,8 @@ class File {
  private:
   struct State;
   explicit File(std::unique_ptr<State> state);
-  Status read();
+  Status read(const Overrides& overrides);
+  Status put(const Override& override);
   std::unique_ptr<State> state_;
 };
 

@@ -15,6 +15,6 @@ struct ModelFile {
   Config config;
 };
 
-Result<ModelFile> open_model(const std::string& path);
+Result<ModelFile> open_model(const std::string& path, const gguf::Overrides& overrides = {});
 
 }  // namespace ei::model

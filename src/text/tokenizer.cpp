@@ -74,6 +74,32 @@ struct ModelDeleter {
   void operator()(llama_model* model) const { llama_model_free(model); }
 };
 
+// What concerns the vocabulary, as libllama takes it; ends with an empty key.
+std::vector<llama_model_kv_override> vocabulary_overrides(const gguf::Overrides& overrides) {
+  std::vector<llama_model_kv_override> all;
+  for (const gguf::Override& from : overrides) {
+    if (!from.key.starts_with("tokenizer.") || from.key.size() >= sizeof(llama_model_kv_override::key)) continue;
+    llama_model_kv_override to{};
+    from.key.copy(to.key, sizeof to.key - 1);
+    if (const auto* whole = std::get_if<int64_t>(&from.value)) {
+      to.tag = LLAMA_KV_OVERRIDE_TYPE_INT;
+      to.val_i64 = *whole;
+    } else if (const auto* real = std::get_if<double>(&from.value)) {
+      to.tag = LLAMA_KV_OVERRIDE_TYPE_FLOAT;
+      to.val_f64 = *real;
+    } else if (const auto* flag = std::get_if<bool>(&from.value)) {
+      to.tag = LLAMA_KV_OVERRIDE_TYPE_BOOL;
+      to.val_bool = *flag;
+    } else {
+      to.tag = LLAMA_KV_OVERRIDE_TYPE_STR;
+      std::get<std::string>(from.value).copy(to.val_str, sizeof to.val_str - 1);
+    }
+    all.push_back(to);
+  }
+  all.push_back({});
+  return all;
+}
+
 bool looks_like_marker(std::string_view text) {
   return text.size() > 2 && (text.front() == '<' || text.front() == '[') && (text.back() == '>' || text.back() == ']');
 }
@@ -95,11 +121,13 @@ struct Tokenizer::Impl {
 Tokenizer::Tokenizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Tokenizer::~Tokenizer() = default;
 
-Result<std::unique_ptr<Tokenizer>> Tokenizer::load(const std::string& gguf_path) {
+Result<std::unique_ptr<Tokenizer>> Tokenizer::load(const std::string& gguf_path, const gguf::Overrides& overrides) {
   silence_libllama();
   try {
     llama_model_params params = llama_model_default_params();
     params.vocab_only = true;
+    const std::vector<llama_model_kv_override> changed = vocabulary_overrides(overrides);
+    if (changed.size() > 1) params.kv_overrides = changed.data();
     auto impl = std::make_unique<Impl>();
     impl->path = gguf_path;
     impl->model.reset(llama_model_load_from_file(gguf_path.c_str(), params));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "gguf/overrides.h"
 #include "text/utf8.h"
 
 namespace ei::text {
@@ -25,7 +26,7 @@ struct TokenizeOptions {
 class Tokenizer {
  public:
   // The file must have passed gguf::File: libllama aborts on some malformed vocabularies.
-  static Result<std::unique_ptr<Tokenizer>> load(const std::string& gguf_path);
+  static Result<std::unique_ptr<Tokenizer>> load(const std::string& gguf_path, const gguf::Overrides& overrides = {});
   ~Tokenizer();
 
   const std::string& path() const;  // the file it was loaded from
