@@ -7,13 +7,14 @@
 // one whose rows look up single places does not.
 //
 //   w[l, h] = exp(H_segment)^a * exp(H_segment - H_row)^b * far^c     from running means of the samples so far
-//   share[l, h] = min(1, kappa * w[l, h]),   kappa such that the mean of all shares is
+//   share[l, h] : 1 - share[l, h] = kappa * w[l, h] : 1,   kappa such that the mean of all shares is
 //                 density + density_base / tokens before the segment
 //   count = max(share * blocks before the segment, local budget)
 //
-// kappa is made of what all layers knew at the end of the pool of segments before, so that it does not depend on how a
-// prompt is cut; w of the segment's own layer is up to date. Weights grow inside a pool: kappa is divided by how much
-// too much that would have read in the last one.
+// Odds, so that shares are in proportion to weights while little is read, and no head reads everything while another
+// one starves where much is. kappa is made of what all layers knew at the end of the pool of segments before, so that
+// it does not depend on how a prompt is cut; w of the segment's own layer is up to date. Weights grow inside a pool:
+// kappa is divided by how much too much that would have read in the last one.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -38,26 +39,46 @@ class EntropyMethod : public PrefillMethod {
   bool reads_midrange() const override { return false; }
 
   void decide(const SegmentPlace& place, const PrefillHistory& history, std::span<SegmentRecord> run) const override {
+    const SegmentRecord* previous = history.previous;
     for (SegmentRecord& record : run) {
-      const Pool pool = pool_at(history, record.segment);
+      begin_segment({.previous = previous, .layers = history.layers}, record);
       for (size_t h = 0; h < record.heads.size(); ++h) {
         HeadRecord& head = record.heads[h];
         head.rigid = head.means.segment_entropy - head.means.first_segment_entropy < std::log(kOpened);
-        head.blocks = count(pool, place.layer, h, head.means, record.segment);
+        const double own = options().shuffle > 0 ? other_weight(history, {place.layer, h}, record.segment, head.means)
+                                                 : weight(head.means);
+        head.blocks = count(record, head.means.samples > 0 ? own : 0);
         head.budget = static_cast<float>(head.blocks) * static_cast<float>(options().block);
       }
+      previous = &record;
     }
   }
 
  protected:
   Sampling sampling() const override { return Sampling::kHeads; }
 
-  int64_t most_read(const SegmentPlace& place, const PrefillHistory& history, size_t kv_head, HeadType) const override {
+  void begin_segment(const PrefillHistory& history, SegmentRecord& record) const override {
+    if (record.pool.density > 0) return;  // ranking has been here
+    const int32_t known = pool_begin(record.segment);
+    if (history.previous != nullptr && pool_begin(history.previous->segment) == known &&
+        history.previous->pool.density > 0) {
+      record.pool = history.previous->pool;
+      return;
+    }
+    constexpr double kMost = 0.9;  // odds of everything are infinite
+    record.pool.density = std::min(density(known), kMost);
+    const std::vector<Weight> weights = snapshot(history, known);
+    if (weights.empty()) return;
+    record.pool.filled = fill(weights, record.pool.density);
+    record.pool.kappa = record.pool.filled / overshoot(history, known);
+  }
+
+  int64_t most_read(const SegmentPlace&, const PrefillHistory& history, const SegmentRecord& record,
+                    size_t kv_head) const override {
     // Means move from segment to segment.
     constexpr int64_t kRatedPerRead = 2;
     const SampleMeans means = history.previous != nullptr ? history.previous->heads[kv_head].means : SampleMeans{};
-    const Pool pool = pool_at(history, place.segment);
-    return kRatedPerRead * count(pool, place.layer, kv_head, means, place.segment) * options().block;
+    return kRatedPerRead * count(record, means.samples > 0 ? weight(means) : 0) * options().block;
   }
 
  private:
@@ -66,16 +87,16 @@ class EntropyMethod : public PrefillMethod {
     size_t kv_head;
     bool operator==(const Place&) const = default;
   };
-  // What all layers knew at the end of the pool of segments before.
-  struct Pool {
-    std::vector<Place> places;
-    std::vector<double> weights;  // of these
-    double kappa = 0;             // 0: nothing is known yet
+  struct Weight {
+    Place place;
+    double value;
   };
+
+  static int32_t pool_begin(int32_t segment) { return segment / kPoolSegments * kPoolSegments; }
 
   static double weight(const SampleMeans& means) { return std::exp(static_cast<double>(means.log_weight)); }
 
-  // The share of the text that the kv_heads read on the average.
+  // The share of the text before a segment that the kv_heads read on the average.
   double density(int32_t segment) const {
     const double before = static_cast<double>(segment) * options().segment;
     if (before == 0) return 1;
@@ -83,21 +104,18 @@ class EntropyMethod : public PrefillMethod {
     return std::min(1.0, options().density + options().density_base / before);
   }
 
-  // The records of all layers at the end of the segments before `known`.
-  static Pool snapshot(const PrefillHistory& history, int32_t known) {
-    Pool pool;
+  // The weights of all layers' kv_heads at the end of the segments before `known`.
+  static std::vector<Weight> snapshot(const PrefillHistory& history, int32_t known) {
+    std::vector<Weight> weights;
     for (size_t l = 0; l < history.layers.size(); ++l) {
       const LayerRecords& layer = history.layers[l];
       const auto behind = first_from(layer, known);
       if (behind == layer.begin()) continue;
       const std::vector<HeadRecord>& heads = std::prev(behind)->heads;
-      for (size_t h = 0; h < heads.size(); ++h) {
-        if (heads[h].means.samples == 0) continue;
-        pool.places.push_back({static_cast<int32_t>(l), h});
-        pool.weights.push_back(weight(heads[h].means));
-      }
+      for (size_t h = 0; h < heads.size(); ++h)
+        if (heads[h].means.samples > 0) weights.push_back({{static_cast<int32_t>(l), h}, weight(heads[h].means)});
     }
-    return pool;
+    return weights;
   }
 
   static LayerRecords::const_iterator first_from(const LayerRecords& layer, int32_t segment) {
@@ -105,70 +123,68 @@ class EntropyMethod : public PrefillMethod {
                                 [&](const SegmentRecord& record) { return record.segment < segment; });
   }
 
-  Pool pool_at(const PrefillHistory& history, int32_t segment) const {
-    const int32_t known = segment / kPoolSegments * kPoolSegments;
-    Pool pool = snapshot(history, known);
-    if (pool.weights.empty()) return pool;
-    pool.kappa = fill(pool.weights, density(segment)) / overshoot(history, known);
-    if (options().shuffle > 0) shuffle(pool.weights);
-    return pool;
-  }
-
-  // Weights grow inside a pool, with the text and where heads open up: how much more than the density the last pool
-  // would have read by the kappa of its beginning.
-  double overshoot(const PrefillHistory& history, int32_t known) const {
-    const int32_t begin = known - kPoolSegments;
-    const Pool before = begin > 0 ? snapshot(history, begin) : Pool{};
-    if (before.weights.empty()) return 1;
+  // How much more than its density the last pool would have read by what was known at its beginning.
+  static double overshoot(const PrefillHistory& history, int32_t known) {
     double read = 0;
     double wanted = 0;
     for (const LayerRecords& layer : history.layers) {
-      for (auto record = first_from(layer, begin); record != layer.end() && record->segment < known; ++record) {
-        const double kappa = fill(before.weights, density(record->segment));
+      for (auto record = first_from(layer, known - kPoolSegments); record != layer.end() && record->segment < known;
+           ++record) {
+        if (record->pool.filled == 0) continue;
         for (const HeadRecord& head : record->heads) {
           if (head.means.samples == 0) continue;
-          read += std::min(1.0, kappa * weight(head.means));
-          wanted += density(record->segment);
+          read += share_of(record->pool.filled, weight(head.means));
+          wanted += record->pool.density;
         }
       }
     }
     return read > 0 ? read / wanted : 1;
   }
 
-  // kappa with mean over min(1, kappa * weight) = density.
-  static double fill(std::vector<double> weights, double density) {
-    std::sort(weights.begin(), weights.end(), std::greater<>());
-    double rest = 0;
-    for (const double one : weights) rest += one;
-    double places = density * static_cast<double>(weights.size());
-    for (const double largest : weights) {
-      if (rest <= 0) break;
-      const double kappa = places / rest;
-      if (kappa * largest <= 1) return kappa;
-      places -= 1;  // this one reads everything
-      rest -= largest;
+  static double odds(double share) { return share / (1 - share); }
+  static double share_of(double kappa, double weight) { return kappa * weight / (1 + kappa * weight); }
+
+  // kappa with mean over share_of(kappa, weight) = density.
+  static double fill(const std::vector<Weight>& weights, double density) {
+    const auto mean = [&](double kappa) {
+      double sum = 0;
+      for (const Weight& one : weights) sum += share_of(kappa, one.value);
+      return sum / static_cast<double>(weights.size());
+    };
+    // It lies between what would do if all weights were the largest, and if all were the least.
+    const auto [least, largest] = std::minmax_element(
+        weights.begin(), weights.end(), [](const Weight& a, const Weight& b) { return a.value < b.value; });
+    double low = odds(density) / largest->value;
+    double high = odds(density) / least->value;
+    constexpr int kHalvings = 60;
+    for (int i = 0; i < kHalvings; ++i) {
+      const double middle = std::sqrt(low * high);
+      (mean(middle) < density ? low : high) = middle;
     }
-    return weights.back() > 0 ? 1 / weights.back() : 0;
+    return low;
   }
 
-  // For research: the same weights for other heads.
-  void shuffle(std::vector<double>& weights) const {
+  // For research: the weight of another head.
+  double other_weight(const PrefillHistory& history, Place place, int32_t segment, const SampleMeans& means) const {
+    const std::vector<Weight> weights = snapshot(history, pool_begin(segment));
+    std::vector<double> values;
+    for (const Weight& one : weights) values.push_back(one.value);
     Random random(static_cast<uint64_t>(options().shuffle));
-    for (size_t i = weights.size(); i > 1; --i)
-      std::swap(weights[i - 1], weights[static_cast<size_t>(random.below(static_cast<int64_t>(i)))]);
+    for (size_t i = values.size(); i > 1; --i)
+      std::swap(values[i - 1], values[static_cast<size_t>(random.below(static_cast<int64_t>(i)))]);
+    for (size_t i = 0; i < weights.size(); ++i)
+      if (weights[i].place == place) return values[i];
+    return weight(means);
   }
 
-  int32_t count(const Pool& pool, int32_t layer, size_t kv_head, const SampleMeans& means, int32_t segment) const {
-    const int32_t all = visible(segment);
-    if (density(segment) >= 1) return all;
-    double share = density(segment);
-    if (pool.kappa > 0 && means.samples > 0) {
-      double own = weight(means);
-      const auto place = std::find(pool.places.begin(), pool.places.end(), Place{layer, kv_head});
-      if (options().shuffle > 0 && place != pool.places.end())
-        own = pool.weights[static_cast<size_t>(place - pool.places.begin())];
-      share = std::min(1.0, pool.kappa * own);
-    }
+  // Blocks that a kv_head of this weight reads; weight 0: not known.
+  int32_t count(const SegmentRecord& record, double weight) const {
+    const int32_t all = visible(record.segment);
+    double share = density(record.segment);
+    if (share >= 1) return all;
+    // The text grows inside a pool, and what is read of it with it.
+    const double kappa = record.pool.kappa * odds(share) / odds(record.pool.density);
+    if (kappa > 0 && weight > 0) share = share_of(kappa, weight);
     constexpr double kRounding = 1e-9;  // a whole number of blocks stays one
     const auto blocks = static_cast<int32_t>(std::ceil(share * all - kRounding));
     return std::min(all, std::max(blocks, std::max(1, options().local_budget / options().block)));

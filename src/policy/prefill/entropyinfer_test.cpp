@@ -38,7 +38,7 @@ class PlainReference {
     double share = options_.density;
     const double own = weight(layer, segment, h);
     const std::vector<double> pool = pool_weights(segment / 8 * 8);
-    if (own > 0 && !pool.empty()) share = std::min(1.0, kappa(pool) / overshoot(segment / 8 * 8) * own);
+    if (own > 0 && !pool.empty()) share = share_of(kappa(pool) / overshoot(segment / 8 * 8) * own);
     const int32_t least = std::max(1, options_.local_budget / options_.block);
     return std::min(all, std::max(static_cast<int32_t>(std::ceil(share * all)), least));
   }
@@ -83,7 +83,7 @@ class PlainReference {
     for (int32_t segment = known - 8; segment < known && !before.empty(); ++segment) {
       for (int32_t layer = 0; layer + 1 < trace_.layers; ++layer) {
         for (size_t h = 0; h < static_cast<size_t>(trace_.kv_heads); ++h) {
-          sum += std::min(1.0, kappa(before) * weight(layer, segment, h));
+          sum += share_of(kappa(before) * weight(layer, segment, h));
           ++count;
         }
       }
@@ -91,14 +91,16 @@ class PlainReference {
     return count > 0 ? sum / count / options_.density : 1;
   }
 
+  static double share_of(double odds) { return odds / (1 + odds); }
+
   // By bisection.
   double kappa(const std::vector<double>& weights) const {
     double low = 0;
-    double high = 1 / *std::min_element(weights.begin(), weights.end());
-    for (int i = 0; i < 200; ++i) {
+    double high = 1e9 / *std::min_element(weights.begin(), weights.end());
+    for (int i = 0; i < 400; ++i) {
       const double middle = (low + high) / 2;
       double sum = 0;
-      for (const double one : weights) sum += std::min(1.0, middle * one);
+      for (const double one : weights) sum += share_of(middle * one);
       (sum < options_.density * static_cast<double>(weights.size()) ? low : high) = middle;
     }
     return high;

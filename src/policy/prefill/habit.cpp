@@ -16,9 +16,10 @@ class HabitMethod : public GrowthMethod {
   using GrowthMethod::GrowthMethod;
 
  protected:
-  int64_t most_read(const SegmentPlace& place, const PrefillHistory& history, size_t kv_head,
-                    HeadType type) const override {
-    return std::max(GrowthMethod::most_read(place, history, kv_head, type), kRatedPerRead * share(place, type));
+  int64_t most_read(const SegmentPlace& place, const PrefillHistory& history, const SegmentRecord& record,
+                    size_t kv_head) const override {
+    return std::max(GrowthMethod::most_read(place, history, record, kv_head),
+                    kRatedPerRead * share(place, record.heads[kv_head].type));
   }
 
   int32_t adjusted(const SegmentPlace& place, HeadType type, int32_t count) const override {

@@ -11,10 +11,11 @@ bool PrefillMethod::ranks_by_heads(int32_t segment) const {
 }
 
 void PrefillMethod::rank(const SegmentPlace& place, const PrefillHistory& history, SegmentRecord& record) const {
+  begin_segment(history, record);
   for (size_t h = 0; h < record.heads.size(); ++h) {
     HeadRecord& head = record.heads[h];
     head.type = type_of(history.previous != nullptr ? history.previous->heads[h].means : SampleMeans{});
-    head.ranking = ranking_for(options_, shape_, place, head.type, most_read(place, history, h, head.type));
+    head.ranking = ranking_for(options_, shape_, place, head.type, most_read(place, history, record, h));
     head.ranking.latest = head.ranking.latest || !place.attends;
     head.ranking.sampling = place.sampled ? sampling() : Sampling::kNone;
   }

@@ -56,9 +56,17 @@ struct HeadRecord {
   std::vector<int32_t> chosen;  // which, where the planner keeps them
 };
 
+// What the segments of a pool share (entropyinfer.cpp).
+struct PoolRecord {
+  double density = 0;  // share of the text that is read on the average; 0: not made yet
+  double filled = 0;   // kappa by the weights at the pool's beginning; 0: none was known
+  double kappa = 0;    // the same, less what weights grow inside a pool
+};
+
 struct SegmentRecord {
   int32_t segment = 0;
-  bool dense = false;             // reads everything
+  bool dense = false;  // reads everything
+  PoolRecord pool;
   std::vector<HeadRecord> heads;  // [kv_heads]
 };
 
@@ -120,9 +128,11 @@ class PrefillMethod {
   int32_t visible(int32_t segment) const { return segment * options_.grid().blocks_per_segment(); }
   // Whose attention is sampled.
   virtual Sampling sampling() const { return Sampling::kMean; }
-  // Tokens that a kv_head of this type may read: as many are rated.
-  virtual int64_t most_read(const SegmentPlace& place, const PrefillHistory& history, size_t kv_head,
-                            HeadType type) const = 0;
+  // Writes what a segment knows before anything of it is measured.
+  virtual void begin_segment(const PrefillHistory&, SegmentRecord&) const {}
+  // Tokens that a kv_head, its type known, may read: as many are rated.
+  virtual int64_t most_read(const SegmentPlace& place, const PrefillHistory& history, const SegmentRecord& record,
+                            size_t kv_head) const = 0;
 
  private:
   PrefillOptions options_;
