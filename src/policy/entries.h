@@ -14,5 +14,6 @@ Entry fixed_entry();
 Entry latent_entry();
 Entry snapkv_entry();
 Entry adakv_entry();
+Entry streaming_entry();
 
 }  // namespace ei::policy
