@@ -21,7 +21,7 @@ std::string to_json(const Settings& settings, const RunReport& report) {
 }
 
 void note_missing_compression(const Console& console, const policy::KvOptions& kv, const RunReport& report) {
-  const bool early = kv.rule == policy::KvRule::kLatent && report.generated_tokens <= kv.gap;
+  const bool early = kv.rule != policy::KvRule::kKeepAll && report.generated_tokens <= kv.gap;
   if (!early) return;
   console.note(
       str_format("the cache was not compressed: that comes after %d generated tokens, and there are %lld; raise "

@@ -8,7 +8,7 @@
 #include "base/result.h"
 #include "cli/options.h"
 #include "cli/settings.h"
-#include "policy/kv/recipe.h"
+#include "policy/kv/options.h"
 
 namespace ei::cli {
 

@@ -20,8 +20,10 @@ policy::KvOptions kv(const Words& words) {
 
 TEST(KvFlags, EveryFieldHasOne) {
   const policy::KvOptions options =
-      kv({"--kv-policy", "latent", "--kv-budget", "512", "--kv-gap", "-1", "--kv-window", "16", "--kv-repeat", "100",
-          "--kv-pooling", "max", "--kv-kernel", "7", "--kv-aggregate", "max", "--kv-share", "adaptive"});
+      kv({"--kv-policy", "latent",   "--kv-budget",   "512",     "--kv-gap",    "-1",      "--kv-window",      "16",
+          "--kv-repeat", "100",      "--kv-pooling",  "max",     "--kv-kernel", "7",       "--kv-aggregate",   "max",
+          "--kv-share",  "adaptive", "--kv-sinks",    "4",       "--kv-layers", "pyramid", "--kv-granularity", "head",
+          "--kv-floor",  "0.5",      "--kv-rounding", "released"});
   EXPECT_EQ(options.rule, policy::KvRule::kLatent);
   EXPECT_EQ(options.budget, 512);
   EXPECT_EQ(options.gap, -1);
@@ -31,6 +33,19 @@ TEST(KvFlags, EveryFieldHasOne) {
   EXPECT_EQ(options.kernel, 7);
   EXPECT_EQ(options.aggregate, policy::GroupAggregate::kMax);
   EXPECT_EQ(options.share, policy::KvShare::kAdaptive);
+  EXPECT_EQ(options.sinks, 4);
+  EXPECT_EQ(options.layers, policy::KvLayers::kPyramid);
+  EXPECT_EQ(options.granularity, policy::KvGranularity::kHead);
+  EXPECT_EQ(options.floor_share, 0.5);
+  EXPECT_EQ(options.rounding, policy::KvRounding::kReleased);
+}
+
+TEST(KvFlags, APolicyStandsForItsWholePreset) {
+  const policy::KvOptions options = kv({"--method", "entropyinfer", "--kv-policy", "snapkv", "--kv-budget", "300"});
+  EXPECT_EQ(options.rule.name, "snapkv");
+  EXPECT_EQ(options.gap, -1);
+  EXPECT_EQ(options.pooling, policy::Pooling::kMax);
+  EXPECT_EQ(options.budget, 300);
 }
 
 TEST(KvFlags, ChangeOnlyWhatTheyName) {
@@ -49,7 +64,7 @@ TEST(KvFlags, WithoutMeaningAreRefused) {
 }
 
 TEST(KvFlags, BadValuesAreNamed) {
-  EXPECT_EQ(error_of("run", {"--kv-policy", "some"}), "--kv-policy: 'some' is neither full nor latent");
+  EXPECT_EQ(error_of("run", {"--kv-policy", "some"}).find("--kv-policy: 'some' is none of full, latent, snapkv"), 0u);
   EXPECT_EQ(error_of("run", {"--kv-policy", "latent", "--kv-share", "fair"}),
             "--kv-share: 'fair' is neither flat nor adaptive");
   EXPECT_EQ(error_of("run", {"--kv-policy", "latent", "--kv-kernel", "4"}),

@@ -70,7 +70,7 @@ Result<PrefillOptions> prefill_options(const Settings& settings) {
     ranked.select = policy::BlockRank::kAdaptive;
     const std::vector<std::string> by_rule = idle_options(settings, table, ranked);
     const bool rule = std::find(by_rule.begin(), by_rule.end(), idle.front()) != by_rule.end();
-    return no_meaning(idle.front(), rule ? std::string("--budget-rule ") + policy::prefill_rule_name(options.rule)
+    return no_meaning(idle.front(), rule ? "--budget-rule " + std::string(options.rule.name)
                                          : std::string("--select ") + policy::block_rank_name(options.select));
   }
   EI_RETURN_IF_ERROR(policy::validate(options));

@@ -39,9 +39,10 @@ TEST(MethodOptions, AdaptiveTakesBlocksOfAMultipleOfEight) {
 }
 
 TEST(MethodOptions, EntropiesAreSampledByTheAdaptiveRanking) {
-  EXPECT_EQ(error_of("run", {"--method", "entropyinfer", "--select", "midrange"}),
-            "budget rule entropy samples attention while blocks are ranked by adaptive, not by midrange; add "
-            "--budget-rule growth, level, habit or fixed");
+  const std::string error = error_of("run", {"--method", "entropyinfer", "--select", "midrange"});
+  EXPECT_EQ(error.find("budget rule entropy works with --select adaptive only, not with midrange; take --budget-rule "),
+            0u);
+  EXPECT_NE(error.find("growth"), std::string::npos) << error;
 }
 
 TEST(MethodOptions, EveryFieldHasAFlag) {

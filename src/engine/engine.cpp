@@ -159,7 +159,6 @@ Result<std::unique_ptr<Session>> Engine::new_session(const SessionOptions& optio
                      .batch = options.batch > 0 ? options.batch : chunk_for(config(), backend()),
                      .planner = std::move(planner),
                      .compressor = std::move(compressor),
-                     .schedule = policy::LatentSchedule(kv_options),
                      .windows = std::move(windows)});
   return std::unique_ptr<Session>(new Session(std::move(state)));
 }

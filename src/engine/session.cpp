@@ -86,7 +86,7 @@ Status Session::evaluate(std::span<const int32_t> tokens, const LogitsFn& on_log
   }
   if (sparse) state.planner->end_prompt();
   if (!state.compressor) return {};
-  state.compression_due = state.schedule.prompt_read(state.compressor->most_held(state.store));
+  state.compression_due = state.compressor->prompt_read(state.store);
   const double before = state.stats.compress_s;
   const Status compressed = state.compress_if_due();
   state.stats.prompt_s += state.stats.compress_s - before;
@@ -112,8 +112,7 @@ Status Session::decode(int32_t token) {
   ++stats.generated_tokens;
   if (stats.compressions > 0) ++stats.compressed_tokens;
   (stats.compressions > 0 ? stats.compressed_s : stats.full_s) += fed_s;
-  if (state.compressor && state.schedule.token_appended(state.compressor->most_held(state.store)))
-    state.compression_due = true;
+  if (state.compressor && state.compressor->token_appended(state.store)) state.compression_due = true;
   const Status compressed = state.compress_if_due();
   stats.decode_s += now_s() - start;
   return compressed;
@@ -187,8 +186,7 @@ Status Session::adopt(kv::Store store) {
   state_->store = std::move(store);
   state_->logits.clear();
   state_->compression_due = false;
-  state_->schedule.restart();
-  if (state_->compressor) state_->compressor->observer().truncate(0);
+  if (state_->compressor) state_->compressor->restart();
   if (state_->planner) {
     state_->planner->truncate(0);
     state_->planner->keys_dropped();

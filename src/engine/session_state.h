@@ -12,7 +12,6 @@
 #include "kv/compressor.h"
 #include "model/model.h"
 #include "model/rope.h"
-#include "policy/kv/schedule.h"
 #include "sparse/planner.h"
 
 namespace ei {
@@ -27,9 +26,8 @@ struct Session::State {
   int64_t batch = 0;
   std::optional<sparse::Planner> planner;    // none: every segment reads everything
   std::optional<kv::Compressor> compressor;  // none: the whole cache stays
-  policy::LatentSchedule schedule;
-  std::vector<int32_t> windows;  // [layers], of the model: sliding windows
-  bool compression_due = false;  // also after an interruption
+  std::vector<int32_t> windows;              // [layers], of the model: sliding windows
+  bool compression_due = false;              // also after an interruption
   SessionStats stats{};
   std::vector<float> logits{};                  // [vocab] of the last token fed
   std::function<void(int layers)> on_layers{};  // while a chunk of a prompt runs: how many layers it has behind it

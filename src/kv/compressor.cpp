@@ -4,12 +4,17 @@
 #include <numeric>
 
 #include "base/check.h"
-#include "policy/kv/share.h"
 
 namespace ei::kv {
 namespace {
 
-constexpr int kScores = 300;  // of shared memory
+constexpr int kAttention = 300;  // of shared memory
+
+std::vector<int64_t> lengths_of(const KvView& view) {
+  std::vector<int64_t> lengths;
+  for (const KvHeadView& head : view.heads) lengths.push_back(head.length);
+  return lengths;
+}
 
 int64_t longest_head(const KvView& view) {
   int64_t length = 0;
@@ -17,109 +22,128 @@ int64_t longest_head(const KvView& view) {
   return length;
 }
 
-// Slots per kv_head, on average and rounded up: above the budget exactly when the layer holds more than its share.
-int64_t mean_head(const KvView& view) {
-  int64_t slots = 0;
-  for (const KvHeadView& head : view.heads) slots += head.length;
-  const auto heads = static_cast<int64_t>(view.heads.size());
-  return (slots + heads - 1) / heads;
+policy::KvShape method_shape(const CompressorShape& shape) {
+  const auto global = std::count(shape.windows.begin(), shape.windows.end(), 0);
+  return {.layers = static_cast<int32_t>(global), .heads = shape.heads, .kv_heads = shape.kv_heads};
 }
 
 }  // namespace
 
 Result<Compressor> Compressor::create(const Backend& backend, const policy::KvOptions& options, CompressorShape shape) {
+  std::unique_ptr<policy::KvMethod> method = policy::make_kv_method(options, method_shape(shape));
+  EI_CHECK(method != nullptr);
   ObserverShape observed{.observed = {}, .window = options.window, .width = int64_t{shape.heads} * shape.head_dim};
-  for (const int32_t window : shape.windows) observed.observed.push_back(window == 0 ? 1 : 0);
+  const bool observes = method->needs().attention;
+  for (const int32_t window : shape.windows) observed.observed.push_back(observes && window == 0 ? 1 : 0);
   EI_ASSIGN_OR_RETURN(Observer observer, Observer::create(backend, std::move(observed)));
-  return Compressor(options, std::move(shape), std::move(observer));
+  return Compressor(std::move(method), std::move(shape), std::move(observer));
 }
 
-Compressor::Compressor(const policy::KvOptions& options, CompressorShape shape, Observer observer)
-    : options_(options), shape_(std::move(shape)), observer_(std::move(observer)) {}
+Compressor::Compressor(std::unique_ptr<policy::KvMethod> method, CompressorShape shape, Observer observer)
+    : method_(std::move(method)),
+      shape_(std::move(shape)),
+      observer_(std::move(observer)),
+      schedule_(method_->options()) {}
 
-int64_t Compressor::held_slots(const KvView& view) const {
-  return options_.share == policy::KvShare::kFlat ? longest_head(view) : mean_head(view);
+void Compressor::restart() {
+  schedule_.restart();
+  observer_.truncate(0);
 }
 
 int64_t Compressor::most_held(const Store& store) const {
   int64_t most = 0;
-  for (size_t layer = 0; layer < shape_.windows.size(); ++layer)
-    most = std::max(most, held_slots(store.view(static_cast<int>(layer))) - shape_.windows[layer]);
-  return most;
+  int64_t sum = 0;
+  int64_t layers = 0;
+  for (int layer = 0; layer < static_cast<int>(shape_.windows.size()); ++layer) {
+    const int64_t held = method_->held(lengths_of(store.view(layer)));
+    most = std::max(most, held - shape_.windows[static_cast<size_t>(layer)]);
+    if (!takes_part(layer)) continue;
+    sum += held;
+    ++layers;
+  }
+  if (options().layers == policy::KvLayers::kFlat || layers == 0) return most;
+  return (sum + layers - 1) / layers;
 }
 
 int64_t Compressor::most_slots(int64_t prompt, int64_t generated) const {
   const int64_t all = prompt + generated;
-  if (options_.repeat == 0) return all;
-  const int64_t window = *std::max_element(shape_.windows.begin(), shape_.windows.end()) + options_.window;
-  const int64_t before = prompt + std::max(options_.gap, 0) + 1;
-  return std::min(all, std::max(before, std::max<int64_t>(options_.budget, window) + options_.repeat));
+  if (options().repeat == 0) return all;
+  const int64_t window = *std::max_element(shape_.windows.begin(), shape_.windows.end()) + options().window;
+  const int64_t before = prompt + std::max(options().gap, 0) + 1;
+  return std::min(all, std::max(before, std::max(method_->most_kept(), window) + options().repeat));
 }
 
 int64_t Compressor::bytes_for(int64_t slots) const {
-  // Scores and about as much again inside the kernel; pooled ones per kv_head, in a row and with their ranks.
-  return slots * (2 * shape_.heads + 4 * shape_.kv_heads) * static_cast<int64_t>(sizeof(float));
+  // Attention and about as much again inside the kernel; scores per set, in a row and with their ranks.
+  return slots * (2 * shape_.heads + 4 * method_->num_sets()) * static_cast<int64_t>(sizeof(float));
 }
 
 Result<int64_t> Compressor::compress(Stream& stream, Store& store) const {
-  EI_CHECK_EQ(static_cast<int64_t>(shape_.windows.size()), store.config().layers);
-  int64_t slots = 0;
-  for (int layer = 0; layer < store.config().layers; ++layer)
-    if (shape_.windows[static_cast<size_t>(layer)] == 0) slots = std::max(slots, longest_head(store.view(layer)));
-  EI_ASSIGN_OR_RETURN(float* scores, stream.shared(kScores, slots * shape_.heads));
-  std::vector<LayerKeeps> keeps(static_cast<size_t>(store.config().layers));
-  for (int layer = 0; layer < store.config().layers; ++layer)
-    decide(stream, store, layer, scores, keeps[static_cast<size_t>(layer)]);
+  EI_ASSIGN_OR_RETURN(Decision decision, begin(stream, store));
+  for (size_t index = 0; index < decision.layers.size(); ++index) decide(stream, store, index, decision);
   EI_RETURN_IF_ERROR(stream.synchronize());
   const int64_t before = store.evicted();
   for (int layer = 0; layer < store.config().layers; ++layer) {
-    for (int h = 0; h < shape_.kv_heads; ++h) {
-      const KeepList& keep = keeps[static_cast<size_t>(layer)][static_cast<size_t>(h)];
-      if (!keep.empty()) EI_RETURN_IF_ERROR(store.compact(layer, h, keep));
-    }
+    const LayerKeeps& keeps = decision.keeps[static_cast<size_t>(layer)];
+    for (size_t h = 0; h < keeps.size(); ++h)
+      if (!keeps[h].empty()) EI_RETURN_IF_ERROR(store.compact(layer, static_cast<int>(h), keeps[h]));
   }
   return store.evicted() - before;
 }
 
-void Compressor::decide(Stream& stream, const Store& store, int layer, float* scores, LayerKeeps& keeps) const {
-  if (shape_.windows[static_cast<size_t>(layer)] > 0) {
-    keeps = keep_window(store, layer);
-    return;
+Result<Compressor::Decision> Compressor::begin(Stream& stream, const Store& store) const {
+  EI_CHECK_EQ(static_cast<int64_t>(shape_.windows.size()), store.config().layers);
+  Decision decision;
+  std::vector<int64_t> held;
+  for (int layer = 0; layer < store.config().layers; ++layer) {
+    const bool own_window = !takes_part(layer);
+    decision.keeps.push_back(own_window ? keep_window(store, layer) : LayerKeeps());
+    if (own_window) continue;
+    decision.layers.push_back(layer);
+    held.push_back(longest_head(store.view(layer)));
   }
+  decision.budgets = method_->layer_budgets(held);
+  if (method_->needs().attention && !held.empty()) {
+    const int64_t slots = *std::max_element(held.begin(), held.end());
+    EI_ASSIGN_OR_RETURN(decision.attention, stream.shared(kAttention, slots * shape_.heads));
+  }
+  return decision;
+}
+
+void Compressor::decide(Stream& stream, const Store& store, size_t index, Decision& decision) const {
+  const int layer = decision.layers[index];
   const KvView view = store.view(layer);
-  const int64_t stride = longest_head(view);
-  keeps.resize(view.heads.size());
-  if (held_slots(view) <= options_.budget || observer_.size() == 0) return;
+  const bool observes = method_->needs().attention;
+  if (method_->held(lengths_of(view)) <= decision.budgets[index] || (observes && observer_.size() == 0)) return;
+  if (observes) measure_attention(stream, view, layer, decision.attention);
+  // The next layer's measurements go to the same place, so this layer's turn is now.
+  stream.host([this, view, index, layer, &decision] {
+    const std::vector<int64_t> lengths = lengths_of(view);
+    const policy::LayerMeasures measured{.layer = static_cast<int32_t>(index),
+                                         .lengths = lengths,
+                                         .attention = decision.attention,
+                                         .stride = longest_head(view)};
+    decision.keeps[static_cast<size_t>(layer)] = method_->keep(method_->rate(measured), decision.budgets[index]);
+  });
+}
+
+void Compressor::measure_attention(Stream& stream, const KvView& view, int layer, float* attention) const {
   const std::vector<int32_t> positions = observer_.positions();
   const Matrix queries = observer_.queries(stream, layer);
+  const void* staged = stream.stage(positions.data(), positions.size() * sizeof(positions[0]));
   stream.window_scores({.q = queries.data,
                         .q_stride = queries.stride,
-                        .positions = static_cast<const int32_t*>(
-                            stream.stage(positions.data(), positions.size() * sizeof(positions[0]))),
+                        .positions = static_cast<const int32_t*>(staged),
                         .window = queries.rows,
                         .num_heads = shape_.heads,
                         .scale = shape_.attention_scale,
                         .kv = view,
-                        .scores = scores,
-                        .score_stride = stride});
-  // The next layer's scores go to the same place, so this layer's turn is now.
-  stream.host([this, view, scores, stride, &keeps] {
-    const int32_t group = shape_.heads / shape_.kv_heads;
-    std::vector<policy::GroupScores> groups;
-    std::vector<int64_t> lengths;
-    for (const KvHeadView& head : view.heads) {
-      groups.push_back({.scores = scores + static_cast<int64_t>(groups.size()) * group * stride,
-                        .stride = stride,
-                        .group = group,
-                        .slots = std::max<int64_t>(0, head.length - options_.window)});
-      lengths.push_back(head.length);
-    }
-    keeps = policy::keep_lists(options_, groups, lengths);
-  });
+                        .scores = attention,
+                        .score_stride = longest_head(view)});
 }
 
 Compressor::LayerKeeps Compressor::keep_window(const Store& store, int layer) const {
-  const int32_t seen_from = store.next_position() + 1 - shape_.windows[static_cast<size_t>(layer)] - options_.window;
+  const int32_t seen_from = store.next_position() + 1 - shape_.windows[static_cast<size_t>(layer)] - options().window;
   LayerKeeps keeps;
   for (const KvHeadView& head : store.view(layer).heads) {
     const int64_t first = first_slot_at_or_after(head, seen_from);

@@ -1,15 +1,17 @@
-// Compressor: shrinks the cache of a session to what its last queries attend to. Per layer and kv_head: scores of the
-// slots under the recorded queries -> keep list -> Store::compact.
+// Compressor: carries out what a KV method asks for. Records what is to be measured of every layer, hands it to the
+// method, and drops what the method does not keep: measure -> rate -> share out -> keep lists -> Store::compact.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "backend/backend.h"
 #include "base/result.h"
 #include "kv/observer.h"
 #include "kv/store.h"
-#include "policy/kv/recipe.h"
+#include "policy/kv/method.h"
+#include "policy/kv/schedule.h"
 
 namespace ei::kv {
 
@@ -23,23 +25,29 @@ struct CompressorShape {
 
 class Compressor {
  public:
+  // options.rule is not kKeepAll.
   static Result<Compressor> create(const Backend& backend, const policy::KvOptions& options, CompressorShape shape);
 
-  const policy::KvOptions& options() const { return options_; }
+  const policy::KvOptions& options() const { return method_->options(); }
   Observer& observer() { return observer_; }
   const Observer& observer() const { return observer_; }
 
+  // A prompt has been read, a generated token appended. True: compress now.
+  bool prompt_read(const Store& store) { return schedule_.prompt_read(over_budget(store)); }
+  bool token_appended(const Store& store) { return schedule_.token_appended(over_budget(store)); }
+  // Another cache is gone on with, as if it had just been read; what was observed of the last one is forgotten.
+  void restart();
+
   // What the schedule compares with the budget: the most slots a kv_head holds that a compression could drop some of;
-  // where kv_heads share unevenly, the mean of a layer's. Of a layer with a sliding window that is what lies outside
-  // it.
+  // where kv_heads share unevenly, the mean of a layer's, and where layers do, the mean of them. Of a layer with a
+  // sliding window that is what lies outside it.
   int64_t most_held(const Store& store) const;
   // The most slots per kv_head, so counted, that a prompt and `generated` tokens behind it take at any time.
   int64_t most_slots(int64_t prompt, int64_t generated) const;
 
-  // Compresses every kv_head that holds more than its budget, or than its share of the layer's; returns the slots
-  // dropped. Layers with a sliding window lose exactly what no query can see any more, neither the next one nor any
-  // within a rewind of the observed window. All is decided before anything is dropped: an interruption while scoring
-  // changes nothing.
+  // Compresses every layer that holds more than its budget; returns the slots dropped. Layers with a sliding window
+  // lose exactly what no query can see any more, neither the next one nor any within a rewind of the observed window.
+  // All is decided before anything is dropped: an interruption while measuring changes nothing.
   Result<int64_t> compress(Stream& stream, Store& store) const;
 
   // Memory of a compression of `slots` slots, beside the cache.
@@ -48,16 +56,28 @@ class Compressor {
  private:
   using LayerKeeps = std::vector<KeepList>;  // [kv_heads]; an empty list: everything stays
 
-  Compressor(const policy::KvOptions& options, CompressorShape shape, Observer observer);
+  // One compression on its way.
+  struct Decision {
+    std::vector<int> layers;        // that take part; the others lose what lies outside their window
+    std::vector<int64_t> budgets;   // [layers that take part]
+    float* attention = nullptr;     // [heads, slots], of one layer at a time
+    std::vector<LayerKeeps> keeps;  // [all layers]
+  };
 
-  int64_t held_slots(const KvView& view) const;
-  // Records what fills `keeps` when the stream runs.
-  void decide(Stream& stream, const Store& store, int layer, float* scores, LayerKeeps& keeps) const;
+  Compressor(std::unique_ptr<policy::KvMethod> method, CompressorShape shape, Observer observer);
+
+  bool over_budget(const Store& store) const { return most_held(store) > options().budget; }
+  bool takes_part(int layer) const { return shape_.windows[static_cast<size_t>(layer)] == 0; }
+  // The steps of compress(), in the order in which they run. Each fills the decision when the stream does.
+  Result<Decision> begin(Stream& stream, const Store& store) const;
+  void decide(Stream& stream, const Store& store, size_t index, Decision& decision) const;
+  void measure_attention(Stream& stream, const KvView& view, int layer, float* attention) const;
   LayerKeeps keep_window(const Store& store, int layer) const;
 
-  policy::KvOptions options_;
+  std::unique_ptr<policy::KvMethod> method_;
   CompressorShape shape_;
   Observer observer_;
+  policy::KvSchedule schedule_;
 };
 
 }  // namespace ei::kv

@@ -167,7 +167,7 @@ TEST(Observer, ForgetsWhatIsRewound) {
   f.expect_last_queries(3);
 }
 
-TEST(Compressor, KeepsWhatTheRecipeSaysOfTheReferencesScores) {
+TEST(Compressor, KeepsWhatTheMethodSaysOfTheReferencesScores) {
   const policy::KvOptions options = latent(20, 6);
   Fixture f(options, {0, 0});
   f.feed(30);
@@ -191,9 +191,10 @@ TEST(Compressor, KeepsWhatTheRecipeSaysOfTheReferencesScores) {
                              .scores = scores.data(),
                              .score_stride = length});
       ASSERT_TRUE(oracle->synchronize().ok());
+      // By hand: the mean of the group, the mean of three neighbours, the best fourteen and the last six.
       for (int h = 0; h < kKvHeads; ++h) {
-        const KeepList keep =
-            policy::keep_list(options, {scores.data() + h * 2 * length, length, 2, length - 6}, length);
+        const KeepList keep = policy::keep_best_and_recent(
+            policy::pooled_scores(options, {scores.data() + h * 2 * length, length, 2, length - 6}), 14, length);
         std::vector<int32_t>& positions = expected.emplace_back();
         for (const int32_t slot : keep) positions.push_back(view.heads[static_cast<size_t>(h)].position(slot));
       }

@@ -1,53 +1,61 @@
 #include "policy/registry.h"
 
+#include "policy/entries.h"
+
 namespace ei::policy {
 namespace {
 
-// As published for LongBench: max pooling over 7 slots, once, when the prompt has been read.
-constexpr KvOptions kSnapKv = {.rule = KvRule::kLatent, .gap = -1, .repeat = 0, .pooling = Pooling::kMax, .kernel = 7};
-constexpr KvOptions kAdaKv = [] {
-  KvOptions options = kSnapKv;
-  options.share = KvShare::kAdaptive;
-  return options;
-}();
-
-constexpr Method kMethods[] = {
-    {.name = "full", .summary = "dense attention, the whole cache kept", .prefill = {}, .kv = {}},
-    {.name = "entropyinfer",
-     .summary = "sparse prefill, entropies of sampled attention divide what is read; repeated latent KV compression",
-     .prefill = {.rule = PrefillRule::kEntropy,
-                 .base_budget = 0,
-                 .logit_scale = LogitScale::kInverseSqrtDim,
-                 .early_share = 4,
-                 .select = BlockRank::kAdaptive,
-                 .candidate_share = 2},
-     .kv = {.rule = KvRule::kLatent}},
-    {.name = "entropyinfer-released",
-     .summary = "EntropyInfer as its authors released it: one budget per layer, blocks by probability, one compression",
-     .prefill = {.rule = PrefillRule::kGrowth, .rigid_test = RigidTest::kWholeTrace, .mode = SparseMode::kReleased},
-     .kv = {.rule = KvRule::kLatent, .repeat = 0}},
-    {.name = "critiprefill",
-     .summary = "CritiPrefill: sparse prefill with one fixed budget; the whole cache kept",
-     .prefill = {.rule = PrefillRule::kFixed, .block = 32, .layer_fusion = true},
-     .kv = {}},
-    {.name = "snapkv",
-     .summary = "SnapKV: dense prefill, then one compression by what the end of the prompt attends to",
-     .prefill = {},
-     .kv = kSnapKv},
-    {.name = "adakv",
-     .summary = "AdaKV: as snapkv, the slots of a layer shared out among its kv_heads by score",
-     .prefill = {},
-     .kv = kAdaKv},
+// In the order in which they are shown. One line each:
+// clang-format off
+constexpr Entry (*kEntries[])() = {
+    full_entry,
+    entropyinfer_entry,
+    growth_entry,
+    level_entry,
+    habit_entry,
+    fixed_entry,
+    latent_entry,
+    snapkv_entry,
+    adakv_entry,
+    streaming_entry,
 };
+// clang-format on
+
+// The parts of all entries that are offered.
+template <typename Part>
+std::vector<Part> parts(Part Entry::*part) {
+  std::vector<Part> all;
+  for (const auto make : kEntries)
+    if (const Part one = make().*part; !one.name.empty()) all.push_back(one);
+  return all;
+}
+
+template <typename Part>
+const Part* find(std::span<const Part> all, std::string_view name) {
+  for (const Part& one : all)
+    if (one.name == name) return &one;
+  return nullptr;
+}
 
 }  // namespace
 
-std::span<const Method> methods() { return kMethods; }
-
-const Method* find_method(std::string_view name) {
-  for (const Method& method : kMethods)
-    if (method.name == name) return &method;
-  return nullptr;
+std::span<const Method> methods() {
+  static const std::vector<Method> all = parts(&Entry::method);
+  return all;
 }
+
+std::span<const PrefillEntry> prefill_rules() {
+  static const std::vector<PrefillEntry> all = parts(&Entry::prefill);
+  return all;
+}
+
+std::span<const KvEntry> kv_rules() {
+  static const std::vector<KvEntry> all = parts(&Entry::kv);
+  return all;
+}
+
+const Method* find_method(std::string_view name) { return find(methods(), name); }
+const PrefillEntry* find_prefill_rule(PrefillRule rule) { return find(prefill_rules(), rule.name); }
+const KvEntry* find_kv_rule(KvRule rule) { return find(kv_rules(), rule.name); }
 
 }  // namespace ei::policy

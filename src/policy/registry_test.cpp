@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <set>
 #include <string>
 #include <utility>
@@ -38,11 +37,10 @@ std::vector<std::pair<std::string, PrefillOptions>> all_prefills() {
   std::vector<std::pair<std::string, PrefillOptions>> all;
   for (const Method& method : methods())
     if (method.prefill.rule != PrefillRule::kDense) all.emplace_back(method.name, small(method.prefill));
-  for (const PrefillRule rule :
-       {PrefillRule::kEntropy, PrefillRule::kGrowth, PrefillRule::kLevel, PrefillRule::kHabit, PrefillRule::kFixed}) {
+  for (const PrefillEntry& rule : prefill_rules()) {
     PrefillOptions options = find_method("entropyinfer")->prefill;
-    options.rule = rule;
-    all.emplace_back(prefill_rule_name(rule), small(options));
+    options.rule = {rule.name};
+    all.emplace_back(rule.name, small(options));
   }
   return all;
 }
@@ -102,7 +100,7 @@ TEST(Methods, OfOthersHaveThePublishedSettings) {
     SCOPED_TRACE(name);
     EXPECT_EQ(find_method(name)->prefill.rule, PrefillRule::kDense);
     const KvOptions& kv = find_method(name)->kv;
-    EXPECT_EQ(kv.rule, KvRule::kLatent);
+    EXPECT_EQ(kv.rule.name, name);
     EXPECT_EQ(kv.budget, 1024);
     EXPECT_EQ(kv.gap, -1);
     EXPECT_EQ(kv.window, 32);
@@ -249,28 +247,6 @@ TEST(Methods, DeclareOptionsThatTakeTheirOwnValues) {
     }
     EXPECT_TRUE(read);
     EXPECT_FALSE(spec.read(PrefillOptions{})) << "a dense prefill reads no option";
-  }
-}
-
-TEST(Methods, KeepTheWindowAndNoMoreThanTheBudget) {
-  for (const Method& method : methods()) {
-    for (uint64_t seed = 1; seed <= 25; ++seed) {
-      SCOPED_TRACE(::testing::Message() << method.name << ", seed " << seed);
-      Random random(seed);
-      const int64_t length = random.between(1, 3000);
-      const int64_t slots = std::max<int64_t>(0, length - method.kv.window);
-      const int32_t group = static_cast<int32_t>(random.between(1, 4));
-      std::vector<float> rows(static_cast<size_t>(group * slots));
-      for (float& score : rows) score = static_cast<float>(random.between(0, 50));
-      const GroupScores scores{.scores = rows.data(), .stride = slots, .group = group, .slots = slots};
-      const KeepList keep = keep_list(method.kv, scores, length);
-      const bool all = method.kv.rule == KvRule::kKeepAll || length <= method.kv.budget;
-      EXPECT_EQ(static_cast<int64_t>(keep.size()), all ? length : method.kv.budget);
-      EXPECT_TRUE(std::adjacent_find(keep.begin(), keep.end(), std::greater_equal<>()) == keep.end());
-      for (int64_t slot = slots; slot < length; ++slot)
-        EXPECT_EQ(keep[keep.size() - static_cast<size_t>(length - slot)], slot);
-      EXPECT_EQ(keep, keep_list(method.kv, scores, length));
-    }
   }
 }
 

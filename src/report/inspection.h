@@ -6,7 +6,7 @@
 #include <string>
 
 #include "engine/session.h"
-#include "policy/kv/recipe.h"
+#include "policy/kv/options.h"
 
 namespace ei::report {
 

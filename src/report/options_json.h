@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "policy/kv/recipe.h"
+#include "policy/kv/options.h"
 #include "policy/prefill/options.h"
 
 namespace ei::report {

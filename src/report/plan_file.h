@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 #include "engine/session.h"
-#include "policy/kv/recipe.h"
+#include "policy/kv/options.h"
 #include "report/report_file.h"
 
 namespace ei::report {

@@ -3,25 +3,34 @@
 
 #include <cmath>
 #include <functional>
+#include <memory>
 #include <numeric>
 #include <set>
 
 #include "golden/generator.h"
 #include "golden/kernel_set.h"
 #include "golden/lists.h"
-#include "policy/kv/share.h"
+#include "policy/kv/head_share.h"
+#include "policy/kv/layer_share.h"
+#include "policy/registry.h"
 
 namespace ei::golden {
 namespace {
 
 using policy::GroupAggregate;
-using policy::GroupScores;
+using policy::KvGranularity;
+using policy::KvMethod;
 using policy::KvOptions;
+using policy::LayerRating;
 using policy::Pooling;
 
-KvOptions read_options(const Json& params) {
-  KvOptions options;
-  options.rule = policy::KvRule::kLatent;
+// The preset of the method with the parameters of the case.
+KvOptions read_options(const Json& golden_case) {
+  const std::string name = golden_case.at("method").get<std::string>();
+  const policy::KvEntry* entry = policy::find_kv_rule({name});
+  EXPECT_NE(entry, nullptr) << name;
+  KvOptions options = entry != nullptr ? entry->preset : KvOptions{};
+  const Json& params = golden_case.at("params");
   params.at("W").get_to(options.window);
   params.at("kernel").get_to(options.kernel);
   params.at("budget").get_to(options.budget);
@@ -29,6 +38,21 @@ KvOptions read_options(const Json& params) {
   EXPECT_TRUE(pool == "avg" || pool == "max") << pool;
   options.pooling = pool == "max" ? Pooling::kMax : Pooling::kAverage;
   return options;
+}
+
+std::unique_ptr<KvMethod> make_method(const KvOptions& options, const Shape& shape, int32_t layers) {
+  return policy::make_kv_method(options, {.layers = layers, .heads = shape.num_heads, .kv_heads = shape.kv_heads});
+}
+
+LayerRating rate(const KvMethod& method, const Shape& shape, const std::vector<float>& attention) {
+  const std::vector<int64_t> lengths(static_cast<size_t>(shape.kv_heads), shape.tokens);
+  return method.rate({.layer = 0, .lengths = lengths, .attention = attention.data(), .stride = shape.tokens});
+}
+
+std::vector<float> all_scores(const LayerRating& rating) {
+  std::vector<float> all;
+  for (const policy::SlotScores& scores : rating.sets) all.insert(all.end(), scores.begin(), scores.end());
+  return all;
 }
 
 GroupAggregate read_aggregate(const std::string& name) {
@@ -77,7 +101,7 @@ class KvLayer {
         kernels_(kernels),
         case_(golden_case),
         inputs_(inputs),
-        options_(read_options(golden_case.at("params"))) {}
+        options_(read_options(golden_case)) {}
 
   void check(const Json& fields) {
     for (const auto& [field, value] : fields.items())
@@ -87,8 +111,8 @@ class KvLayer {
       const std::string aggregate = ours.at("aggregate").get<std::string>();
       SCOPED_TRACE("ours, group " + aggregate);
       options_.aggregate = read_aggregate(aggregate);
-      expect_survivors(ours, window_scores(kernels_, inputs_, options_.window, first_query(), first_query()),
-                       inputs_.shape().group());
+      options_.granularity = KvGranularity::kKvHead;
+      expect_survivors(ours, window_scores(kernels_, inputs_, options_.window, first_query(), first_query()));
     }
   }
 
@@ -112,28 +136,23 @@ class KvLayer {
     EXPECT_EQ(compressed, length() >= options_.budget);
     EXPECT_EQ(released.at("cache_slots").get<int64_t>(), compressed ? options_.budget : length());
     if (by_kv_head) options_.aggregate = read_aggregate(params.at("gqa_func").get<std::string>());
+    options_.granularity = by_kv_head ? KvGranularity::kKvHead : KvGranularity::kHead;
     // As if the last query stood at the last key, wherever it does.
     const auto scores = window_scores(kernels_, inputs_, options_.window, first_query(), static_cast<int32_t>(slots()));
-    expect_survivors(released, scores, by_kv_head ? inputs_.shape().group() : 1);
+    expect_survivors(released, scores);
   }
 
-  void expect_survivors(const Json& golden, const std::vector<float>& scores, int32_t group) const {
+  void expect_survivors(const Json& golden, const std::vector<float>& scores) const {
     // A sum ranks like a mean; only the stored scores differ.
     const double unit = case_.at("method") == "snapkv" ? options_.window : 1.0;
-    std::vector<std::vector<int32_t>> keep;
-    std::vector<float> all_pooled;
-    for (int32_t head = 0; head < inputs_.shape().num_heads; head += group) {
-      const GroupScores rows{
-          .scores = scores.data() + head * length(), .stride = length(), .group = group, .slots = slots()};
-      const std::vector<float> pooled = policy::pooled_scores(options_, rows);
-      all_pooled.insert(all_pooled.end(), pooled.begin(), pooled.end());
-      keep.push_back(policy::keep_list(options_, rows, length()));
-    }
+    const std::unique_ptr<KvMethod> method = make_method(options_, inputs_.shape(), 1);
+    const LayerRating rating = rate(*method, inputs_.shape(), scores);
+    const std::vector<KeepList> keep = method->choose(rating, options_.budget);
     if (!golden.contains("keep")) {
       for (const auto& list : keep) EXPECT_EQ(static_cast<int64_t>(list.size()), length());
       return;
     }
-    expect_scores(manifest_, golden.at("scores"), all_pooled, unit);
+    expect_scores(manifest_, golden.at("scores"), all_scores(rating), unit);
     expect_lists(manifest_, golden.at("keep"), keep, head_of);
   }
 
@@ -144,60 +163,64 @@ class KvLayer {
   KvOptions options_;
 };
 
-// Slots shared out among the kv_heads of a layer. The pyramid rule, which gives each layer its `base`, is not ours:
-// what it says is taken as given.
+// Slots shared out among the layers, and among the kv_heads of a layer.
 void check_shares(const Manifest& manifest, const KernelSet& kernels, const Json& golden_case,
-                  const KernelInputs& inputs, const Json& fields) {
+                  const KernelInputs& inputs, int32_t layer, const Json& fields) {
   for (const auto& [field, value] : fields.items()) {
     const std::set<std::string> known = {"base",   "compressed", "head_lens",        "scores",
                                          "counts", "budgets",    "counts_ambiguous", "keep"};
     EXPECT_TRUE(known.contains(field)) << "unknown field " << field;
   }
   const Json& params = golden_case.at("params");
-  KvOptions options = read_options(params);
+  KvOptions options = read_options(golden_case);
   options.aggregate = read_aggregate(params.at("gqa_func").get<std::string>());
+  options.layers = params.at("pyramid").get<bool>() ? policy::KvLayers::kPyramid : policy::KvLayers::kFlat;
+  params.at("floor_alpha").get_to(options.floor_share);
   const Shape& shape = inputs.shape();
   const int64_t slots = shape.tokens - options.window;
-  const std::vector<float> scores =
-      window_scores(kernels, inputs, options.window, static_cast<int32_t>(slots), static_cast<int32_t>(slots));
-  std::vector<policy::HeadScores> heads;
-  std::vector<float> all;
-  for (int32_t head = 0; head < shape.num_heads; head += shape.group()) {
-    heads.push_back(
-        policy::pooled_scores(options, {scores.data() + head * shape.tokens, shape.tokens, shape.group(), slots}));
-    all.insert(all.end(), heads.back().begin(), heads.back().end());
-  }
-  expect_scores(manifest, fields.at("scores"), all, 1.0);
+  const auto layers = params.at("n_layer").get<int32_t>();
+  const std::unique_ptr<KvMethod> method = make_method(options, shape, layers);
+  const LayerRating rating =
+      rate(*method, shape,
+           window_scores(kernels, inputs, options.window, static_cast<int32_t>(slots), static_cast<int32_t>(slots)));
+  expect_scores(manifest, fields.at("scores"), all_scores(rating), 1.0);
 
   const auto base = fields.at("base").get<int64_t>();
+  const std::vector<int64_t> held(static_cast<size_t>(layers), shape.tokens);
+  int64_t budget = method->layer_budgets(held)[static_cast<size_t>(layer)];
+  if (shape.tokens <= options.budget && options.layers == policy::KvLayers::kPyramid) {
+    // Released drops a slot of some layers although everything would fit; ours keeps all. The rule itself is the same.
+    EXPECT_EQ(budget, options.budget);
+    budget =
+        policy::pyramid_slots(options, options.budget - options.window, layers, slots)[static_cast<size_t>(layer)] +
+        options.window;
+  }
+  EXPECT_EQ(budget, base + options.window);
   const auto lengths = fields.at("head_lens").get<std::vector<int64_t>>();
   ASSERT_EQ(fields.at("compressed").get<bool>(), base <= slots);
+  const std::vector<KeepList> chosen = method->choose(rating, budget);
   if (base > slots) {
-    EXPECT_EQ(lengths, std::vector<int64_t>(heads.size(), shape.tokens));
-    EXPECT_EQ(policy::share_slots(heads, base), std::vector<int64_t>(heads.size(), slots));
+    for (size_t h = 0; h < chosen.size(); ++h) EXPECT_EQ(static_cast<int64_t>(chosen[h].size()), lengths.at(h));
     return;
   }
   const auto golden_counts = fields.at("counts").get<std::vector<int64_t>>();
-  if (!fields.at("counts_ambiguous").get<bool>()) {
-    EXPECT_EQ(policy::top_counts(heads, base * static_cast<int64_t>(heads.size())), golden_counts);
-  }
-  const auto floor_share = params.at("floor_alpha").get<double>();
-  const std::vector<int64_t> budgets = policy::lift_to_floor(golden_counts, base, floor_share);
+  const std::vector<int64_t> budgets = policy::lift_to_floor(golden_counts, base, options.floor_share);
   EXPECT_EQ(budgets, fields.at("budgets").get<std::vector<int64_t>>());
-  const std::vector<int64_t> ours = policy::share_slots(heads, base);
-  std::vector<std::vector<int32_t>> keep;
-  for (size_t h = 0; h < heads.size(); ++h) {
-    EXPECT_EQ(budgets[h] + options.window, lengths.at(h));
-    if (floor_share == policy::kFloorShare) {  // ours then differ by what rounding leaves over
-      EXPECT_LE(std::abs(ours[h] - budgets[h]), static_cast<int64_t>(heads.size()));
-    }
-    keep.push_back(policy::keep_best_and_recent(heads[h], budgets[h], shape.tokens));
+  if (!fields.at("counts_ambiguous").get<bool>()) {
+    EXPECT_EQ(policy::top_counts(rating.sets, base * static_cast<int64_t>(rating.sets.size())), golden_counts);
+    for (size_t h = 0; h < chosen.size(); ++h) EXPECT_EQ(static_cast<int64_t>(chosen[h].size()), lengths.at(h));
+    expect_lists(manifest, fields.at("keep"), chosen, head_of);
+    return;
   }
+  // The cut fell between scores closer than float32 can tell: the counts are taken as given.
+  std::vector<KeepList> keep;
+  for (size_t h = 0; h < rating.sets.size(); ++h)
+    keep.push_back(policy::keep_best_and_recent(rating.sets[h], budgets[h], shape.tokens));
   expect_lists(manifest, fields.at("keep"), keep, head_of);
 }
 
 using CheckLayer = std::function<void(const Manifest&, const KernelSet&, const Json& golden_case, const KernelInputs&,
-                                      const Json& fields)>;
+                                      int32_t layer, const Json& fields)>;
 
 void check_layers(const char* method, const KernelSet& kernels, const CheckLayer& check) {
   const Manifest manifest = Manifest::open();
@@ -208,7 +231,7 @@ void check_layers(const char* method, const KernelSet& kernels, const CheckLayer
       const int32_t index = layer.at("layer").get<int32_t>();
       SCOPED_TRACE(golden_case.at("name").get<std::string>() + " layer " + std::to_string(index));
       const KernelInputs inputs(generate(golden_case, index), kernels.kv_type);
-      check(manifest, kernels, golden_case, inputs, layer.at("fields"));
+      check(manifest, kernels, golden_case, inputs, index, layer.at("fields"));
       ++layers;
     }
   }
@@ -216,7 +239,7 @@ void check_layers(const char* method, const KernelSet& kernels, const CheckLayer
 }
 
 void check_survivors(const Manifest& manifest, const KernelSet& kernels, const Json& golden_case,
-                     const KernelInputs& inputs, const Json& fields) {
+                     const KernelInputs& inputs, int32_t /*layer*/, const Json& fields) {
   KvLayer(manifest, kernels, golden_case, inputs).check(fields);
 }
 

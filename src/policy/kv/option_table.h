@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "policy/kv/recipe.h"
+#include "policy/kv/options.h"
 #include "policy/option_spec.h"
 
 namespace ei::policy {

@@ -4,28 +4,26 @@
 
 #include <cstdint>
 
-#include "policy/kv/recipe.h"
+#include "policy/kv/options.h"
 
 namespace ei::policy {
 
-class LatentSchedule {
+class KvSchedule {
  public:
-  explicit LatentSchedule(const KvOptions& options) : options_(options) {}
+  explicit KvSchedule(const KvOptions& options) : gap_(options.gap), repeat_(options.repeat) {}
 
-  // A prompt, or one more turn of a chat, has been read; the longest kv_head holds `longest` slots. True: compress now.
-  bool prompt_read(int64_t longest);
+  // A prompt, or one more turn of a chat, has been read; `over`: the cache holds more than its budget. True: compress
+  // now.
+  bool prompt_read(bool over);
   // One generated token has been appended. True: compress now.
-  bool token_appended(int64_t longest);
+  bool token_appended(bool over);
   // Another cache is gone on with, as if it had just been read.
   void restart() { generated_ = 0; }
 
-  int64_t generated() const { return generated_; }  // since the last prompt
-
  private:
-  bool over_budget(int64_t longest) const;
-
-  KvOptions options_;
-  int64_t generated_ = 0;
+  int64_t gap_;
+  int64_t repeat_;
+  int64_t generated_ = 0;  // since the last prompt
 };
 
 }  // namespace ei::policy

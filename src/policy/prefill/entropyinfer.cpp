@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "policy/entries.h"
 #include "policy/prefill/head_types.h"
 
 namespace ei::policy {
@@ -191,10 +192,29 @@ class EntropyMethod : public PrefillMethod {
   }
 };
 
-}  // namespace
-
 std::unique_ptr<PrefillMethod> make_entropy_method(const PrefillOptions& options, const PrefillShape& shape) {
   return std::make_unique<EntropyMethod>(options, shape);
+}
+
+}  // namespace
+
+Entry entropyinfer_entry() {
+  return {
+      .method = {.name = "entropyinfer",
+                 .summary = "sparse prefill, entropies of sampled attention divide what is read; repeated latent KV "
+                            "compression",
+                 .prefill = {.rule = PrefillRule::kEntropy,
+                             .base_budget = 0,
+                             .logit_scale = LogitScale::kInverseSqrtDim,
+                             .early_share = 4,
+                             .select = BlockRank::kAdaptive,
+                             .candidate_share = 2},
+                 .kv = {.rule = KvRule::kLatent}},
+      // Attention is sampled while blocks are ranked so.
+      .prefill = {.name = "entropy",
+                  .about = "of sampled attention",
+                  .make = make_entropy_method,
+                  .select = BlockRank::kAdaptive}};
 }
 
 }  // namespace ei::policy

@@ -2,6 +2,7 @@
 // at most, where types of heads are known.
 #include <algorithm>
 
+#include "policy/entries.h"
 #include "policy/prefill/growth.h"
 #include "policy/prefill/head_types.h"
 
@@ -36,10 +37,17 @@ class FixedMethod : public PrefillMethod {
   }
 };
 
-}  // namespace
-
 std::unique_ptr<PrefillMethod> make_fixed_method(const PrefillOptions& options, const PrefillShape& shape) {
   return std::make_unique<FixedMethod>(options, shape);
+}
+
+}  // namespace
+
+Entry fixed_entry() {
+  return {.method = {.name = "critiprefill",
+                     .summary = "CritiPrefill: sparse prefill with one fixed budget; the whole cache kept",
+                     .prefill = {.rule = PrefillRule::kFixed, .block = 32, .layer_fusion = true}},
+          .prefill = {.name = "fixed", .make = make_fixed_method}};
 }
 
 }  // namespace ei::policy

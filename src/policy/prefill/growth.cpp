@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "policy/entries.h"
 #include "policy/prefill/head_types.h"
 
 namespace ei::policy {
@@ -81,8 +82,23 @@ void collapse_counts(SegmentRecord& record) {
   for (HeadRecord& head : record.heads) head.blocks = largest;
 }
 
+namespace {
+
 std::unique_ptr<PrefillMethod> make_growth_method(const PrefillOptions& options, const PrefillShape& shape) {
   return std::make_unique<GrowthMethod>(options, shape);
+}
+
+}  // namespace
+
+Entry growth_entry() {
+  return {.method = {.name = "entropyinfer-released",
+                     .summary = "EntropyInfer as its authors released it: one budget per layer, blocks by probability, "
+                                "one compression",
+                     .prefill = {.rule = PrefillRule::kGrowth,
+                                 .rigid_test = RigidTest::kWholeTrace,
+                                 .mode = SparseMode::kReleased},
+                     .kv = {.rule = KvRule::kLatent, .repeat = 0}},
+          .prefill = {.name = "growth", .about = "published", .make = make_growth_method}};
 }
 
 }  // namespace ei::policy

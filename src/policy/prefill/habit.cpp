@@ -2,6 +2,7 @@
 // the bend at 32768 tokens were chosen on one model of 16 kv_heads; kept to compare with (docs/entropyinfer.md).
 #include <algorithm>
 
+#include "policy/entries.h"
 #include "policy/prefill/growth.h"
 #include "policy/prefill/head_types.h"
 
@@ -41,10 +42,12 @@ class HabitMethod : public GrowthMethod {
   }
 };
 
-}  // namespace
-
 std::unique_ptr<PrefillMethod> make_habit_method(const PrefillOptions& options, const PrefillShape& shape) {
   return std::make_unique<HabitMethod>(options, shape);
 }
+
+}  // namespace
+
+Entry habit_entry() { return {.prefill = {.name = "habit", .about = "by type of head", .make = make_habit_method}}; }
 
 }  // namespace ei::policy

@@ -5,6 +5,7 @@
 // with E the entropy of the block scores of mid-ranges. A layer whose heads all have E = 0 gives each B0.
 #include <algorithm>
 
+#include "policy/entries.h"
 #include "policy/prefill/growth.h"
 #include "policy/prefill/head_types.h"
 
@@ -46,10 +47,12 @@ class LevelMethod : public PrefillMethod {
   }
 };
 
-}  // namespace
-
 std::unique_ptr<PrefillMethod> make_level_method(const PrefillOptions& options, const PrefillShape& shape) {
   return std::make_unique<LevelMethod>(options, shape);
 }
+
+}  // namespace
+
+Entry level_entry() { return {.prefill = {.name = "level", .make = make_level_method}}; }
 
 }  // namespace ei::policy

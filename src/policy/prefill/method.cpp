@@ -1,6 +1,8 @@
 #include "policy/prefill/method.h"
 
+#include "base/check.h"
 #include "policy/prefill/head_types.h"
+#include "policy/registry.h"
 
 namespace ei::policy {
 
@@ -10,12 +12,16 @@ bool PrefillMethod::ranks_by_heads(int32_t segment) const {
   return rank_queries_at(options_, shape_, segment) != RankQueries::kGroup;
 }
 
+BlockRanking PrefillMethod::ranking(const SegmentPlace& place, HeadType type, int64_t most_read) const {
+  return ranking_for(options_, shape_, place, type, most_read);
+}
+
 void PrefillMethod::rank(const SegmentPlace& place, const PrefillHistory& history, SegmentRecord& record) const {
   begin_segment(history, record);
   for (size_t h = 0; h < record.heads.size(); ++h) {
     HeadRecord& head = record.heads[h];
     head.type = type_of(history.previous != nullptr ? history.previous->heads[h].means : SampleMeans{});
-    head.ranking = ranking_for(options_, shape_, place, head.type, most_read(place, history, record, h));
+    head.ranking = ranking(place, head.type, most_read(place, history, record, h));
     head.ranking.latest = head.ranking.latest || !place.attends;
     head.ranking.sampling = place.sampled ? sampling() : Sampling::kNone;
   }
@@ -30,15 +36,10 @@ void PrefillMethod::observe(const SegmentRecord* previous, SegmentRecord& record
 }
 
 std::unique_ptr<PrefillMethod> make_prefill_method(const PrefillOptions& options, const PrefillShape& shape) {
-  switch (options.rule) {
-    case PrefillRule::kDense: return nullptr;
-    case PrefillRule::kEntropy: return make_entropy_method(options, shape);
-    case PrefillRule::kGrowth: return make_growth_method(options, shape);
-    case PrefillRule::kLevel: return make_level_method(options, shape);
-    case PrefillRule::kHabit: return make_habit_method(options, shape);
-    case PrefillRule::kFixed: return make_fixed_method(options, shape);
-  }
-  return nullptr;
+  if (options.rule == PrefillRule::kDense) return nullptr;
+  const PrefillEntry* entry = find_prefill_rule(options.rule);
+  EI_CHECK(entry != nullptr);
+  return entry->make(options, shape);
 }
 
 }  // namespace ei::policy

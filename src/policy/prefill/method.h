@@ -111,7 +111,7 @@ class PrefillMethod {
   virtual bool reads_midrange() const { return true; }
 
   // Is the attention of a whole segment sampled?
-  bool samples(int32_t segment) const;
+  virtual bool samples(int32_t segment) const;
   // May the heads of a kv_head rank one by one?
   bool ranks_by_heads(int32_t segment) const;
 
@@ -126,6 +126,8 @@ class PrefillMethod {
   const PrefillShape& shape() const { return shape_; }
   // Blocks before a segment.
   int32_t visible(int32_t segment) const { return segment * options_.grid().blocks_per_segment(); }
+  // How the blocks of a kv_head of this type are ranked, of which `most_read` tokens may be read.
+  virtual BlockRanking ranking(const SegmentPlace& place, HeadType type, int64_t most_read) const;
   // Whose attention is sampled.
   virtual Sampling sampling() const { return Sampling::kMean; }
   // Writes what a segment knows before anything of it is measured.
@@ -141,12 +143,5 @@ class PrefillMethod {
 
 // The method that the options name; null for PrefillRule::kDense.
 std::unique_ptr<PrefillMethod> make_prefill_method(const PrefillOptions& options, const PrefillShape& shape);
-
-// One constructor per budget rule, each in a file of its own.
-std::unique_ptr<PrefillMethod> make_entropy_method(const PrefillOptions& options, const PrefillShape& shape);
-std::unique_ptr<PrefillMethod> make_growth_method(const PrefillOptions& options, const PrefillShape& shape);
-std::unique_ptr<PrefillMethod> make_level_method(const PrefillOptions& options, const PrefillShape& shape);
-std::unique_ptr<PrefillMethod> make_habit_method(const PrefillOptions& options, const PrefillShape& shape);
-std::unique_ptr<PrefillMethod> make_fixed_method(const PrefillOptions& options, const PrefillShape& shape);
 
 }  // namespace ei::policy

@@ -2,6 +2,9 @@
 
 #include <initializer_list>
 #include <limits>
+#include <string>
+
+#include "policy/registry.h"
 
 namespace ei::policy {
 namespace {
@@ -53,13 +56,16 @@ PrefillSpec prefill_spec(std::string_view name, std::string_view symbol, std::st
 
 std::vector<PrefillSpec> make_prefill_table() {
   using O = PrefillOptions;
-  using enum PrefillRule;
+  using R = PrefillRule;
   constexpr bool kResearch = true;
   const Read any = always();
-  const Read entropy = by_rule({kEntropy});
-  const Read midrange = by_rule({kGrowth, kLevel, kHabit});
-  const Read others = by_rule({kGrowth, kLevel, kHabit, kFixed});
-  const Read habit = by_rule({kHabit});
+  const Read entropy = by_rule({R::kEntropy});
+  const Read midrange = by_rule({R::kGrowth, R::kLevel, R::kHabit});
+  const Read others = by_rule({R::kGrowth, R::kLevel, R::kHabit, R::kFixed});
+  const Read habit = by_rule({R::kHabit});
+  static const std::string rule_help = "how much is read: " + offered(prefill_rules());
+  std::vector<std::pair<std::string_view, PrefillRule>> rules;
+  for (const PrefillEntry& rule : prefill_rules()) rules.emplace_back(rule.name, PrefillRule{rule.name});
   return {
       prefill_spec("density", "", "X",
                    "share of the earlier text that a kv_head reads, on the average over heads and layers", entropy,
@@ -74,9 +80,7 @@ std::vector<PrefillSpec> make_prefill_table() {
                    any, tokens(&O::block, 1)),
       prefill_spec("threshold", "T", "N", "segments that begin before this position read everything", any,
                    tokens(&O::threshold, 0)),
-      prefill_spec("budget-rule", "", "RULE",
-                   "entropy (of sampled attention), growth (published), level, habit (by type of head) or fixed", any,
-                   choice(&O::rule, prefill_rule_name, {kEntropy, kGrowth, kLevel, kHabit, kFixed})),
+      prefill_spec("budget-rule", "", "RULE", rule_help, any, choice_field(&O::rule, rules)),
       prefill_spec("select", "", "SCORE",
                    "what ranks blocks: adaptive, peak, midrange (published), or for research oracle-sum, oracle-max",
                    any,
@@ -116,11 +120,11 @@ std::vector<PrefillSpec> make_prefill_table() {
       prefill_spec("e-t", "e_t", "X", "entropy under which a kv_head counts as rigid", midrange, number(&O::e_t, 0),
                    kResearch),
       prefill_spec("delta-t", "delta_t", "X", "relative growth of the entropy that leaves a budget as it is",
-                   by_rule({kGrowth, kHabit}), number(&O::delta_t, 0), kResearch),
-      prefill_spec("alpha", "alpha", "X", "base budgets added for a growth of delta-t + 1", by_rule({kGrowth, kHabit}),
-                   number(&O::alpha, 0), kResearch),
+                   by_rule({R::kGrowth, R::kHabit}), number(&O::delta_t, 0), kResearch),
+      prefill_spec("alpha", "alpha", "X", "base budgets added for a growth of delta-t + 1",
+                   by_rule({R::kGrowth, R::kHabit}), number(&O::alpha, 0), kResearch),
       prefill_spec("rigid-test", "", "WHEN", "causal, or whole-trace (looks at later segments too, as released)",
-                   by_rule({kGrowth, kHabit}),
+                   by_rule({R::kGrowth, R::kHabit}),
                    choice(&O::rigid_test, rigid_test_name, {RigidTest::kCausal, RigidTest::kWholeTrace}), kResearch),
       prefill_spec(
           "logit-scale", "", "NAME", "none or inverse-sqrt-dim: the temperature of the entropy of block scores", others,

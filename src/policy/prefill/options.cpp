@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+
+#include "policy/registry.h"
 
 namespace ei::policy {
 namespace {
@@ -16,19 +19,16 @@ Status at_least_zero(const char* name, double value) {
   return make_error(ErrorKind::kUsage, "%s must be a number of at least 0: %g", name, value);
 }
 
-}  // namespace
-
-const char* prefill_rule_name(PrefillRule rule) {
-  switch (rule) {
-    case PrefillRule::kDense: return "dense";
-    case PrefillRule::kEntropy: return "entropy";
-    case PrefillRule::kGrowth: return "growth";
-    case PrefillRule::kLevel: return "level";
-    case PrefillRule::kHabit: return "habit";
-    case PrefillRule::kFixed: return "fixed";
-  }
-  return "";
+// The rules that work with this ranking.
+std::string rules_for(BlockRank select) {
+  std::string names;
+  for (const PrefillEntry& rule : prefill_rules())
+    if (select == rule.select.value_or(select))
+      names += (names.empty() ? "--budget-rule " : ", ") + std::string(rule.name);
+  return names;
 }
+
+}  // namespace
 
 const char* sparse_mode_name(SparseMode mode) {
   switch (mode) {
@@ -108,11 +108,11 @@ Status validate(const PrefillOptions& options) {
   EI_RETURN_IF_ERROR(positive("sample every", options.sample_every));
   if (!(options.sample_memory >= 0 && options.sample_memory < 1))
     return make_error(ErrorKind::kUsage, "sample memory must be at least 0 and below 1: %g", options.sample_memory);
-  if (options.rule == PrefillRule::kEntropy && options.select != BlockRank::kAdaptive)
-    return make_error(ErrorKind::kUsage,
-                      "budget rule entropy samples attention while blocks are ranked by adaptive, not by %s; add "
-                      "--budget-rule growth, level, habit or fixed",
-                      block_rank_name(options.select));
+  if (const PrefillEntry* rule = find_prefill_rule(options.rule);
+      rule != nullptr && options.select != rule->select.value_or(options.select))
+    return make_error(ErrorKind::kUsage, "budget rule %s works with --select %s only, not with %s; take %s",
+                      std::string(rule->name).c_str(), block_rank_name(*rule->select), block_rank_name(options.select),
+                      rules_for(options.select).c_str());
   if (options.select == BlockRank::kAdaptive && options.block % 8 != 0)
     return make_error(ErrorKind::kUsage, "select adaptive needs blocks of a multiple of 8 tokens, not of %d",
                       options.block);

@@ -10,15 +10,25 @@
 
 namespace ei::policy {
 
-enum class PrefillRule : uint8_t {
-  kDense,    // every segment reads everything
-  kEntropy,  // entropies of sampled attention divide one density over heads and layers (entropyinfer.cpp)
-  kGrowth,   // published: budgets follow the growth of the entropy of block scores (growth.cpp)
-  kLevel,    // more for high entropy of block scores, less for low (level.cpp)
-  kHabit,    // growth, and shares of the text by type of head (habit.cpp)
-  kFixed,    // every kv_head and segment reads base_budget (fixed.cpp)
+// A budget rule by its name; policy/registry.h lists them.
+struct PrefillRule {
+  std::string_view name;
+
+  static const PrefillRule kDense;    // every segment reads everything
+  static const PrefillRule kEntropy;  // entropies of sampled attention divide one density (entropyinfer.cpp)
+  static const PrefillRule kGrowth;  // published: budgets follow the growth of the entropy of block scores (growth.cpp)
+  static const PrefillRule kLevel;   // more for high entropy of block scores, less for low (level.cpp)
+  static const PrefillRule kHabit;   // growth, and shares of the text by type of head (habit.cpp)
+  static const PrefillRule kFixed;   // every kv_head and segment reads base_budget (fixed.cpp)
+
+  friend constexpr bool operator==(const PrefillRule& a, const PrefillRule& b) { return a.name == b.name; }
 };
-const char* prefill_rule_name(PrefillRule rule);  // "dense", "entropy", "growth", "level", "habit", "fixed"
+inline constexpr PrefillRule PrefillRule::kDense{"dense"};
+inline constexpr PrefillRule PrefillRule::kEntropy{"entropy"};
+inline constexpr PrefillRule PrefillRule::kGrowth{"growth"};
+inline constexpr PrefillRule PrefillRule::kLevel{"level"};
+inline constexpr PrefillRule PrefillRule::kHabit{"habit"};
+inline constexpr PrefillRule PrefillRule::kFixed{"fixed"};
 
 enum class SparseMode : uint8_t {
   kRagged,     // every kv_head reads its own count of blocks, ranked on logits

@@ -1,6 +1,7 @@
-#include "policy/kv/recipe.h"
+#include "policy/kv/ranking.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <vector>
 
@@ -8,25 +9,6 @@
 #include "base/top_indices.h"
 
 namespace ei::policy {
-
-const char* kv_share_name(KvShare share) { return share == KvShare::kFlat ? "flat" : "adaptive"; }
-
-Status validate(const KvOptions& options) {
-  if (options.window < 1) return make_error(ErrorKind::kUsage, "window must be positive: %d", options.window);
-  if (options.budget <= options.window)
-    return make_error(ErrorKind::kUsage, "KV budget must exceed the window, which always stays: %d <= %d",
-                      options.budget, options.window);
-  if (options.gap < -1) return make_error(ErrorKind::kUsage, "gap must be at least -1: %d", options.gap);
-  if (options.repeat < 0) return make_error(ErrorKind::kUsage, "repeat must be at least 0: %d", options.repeat);
-  if (options.kernel < 1 || options.kernel % 2 == 0)
-    return make_error(ErrorKind::kUsage, "pooling kernel must be odd and positive: %d", options.kernel);
-  return {};
-}
-
-int32_t prompt_queries(const KvOptions& options) {
-  if (options.rule == KvRule::kKeepAll) return 0;
-  return std::max(0, options.window - std::max(0, options.gap));
-}
 
 void aggregate_group(const GroupScores& scores, GroupAggregate aggregate, std::span<float> out) {
   EI_CHECK_EQ(static_cast<int64_t>(out.size()), scores.slots);
@@ -54,9 +36,9 @@ void pool_scores(std::span<const float> scores, Pooling pooling, int32_t kernel,
   }
 }
 
-std::vector<float> pooled_scores(const KvOptions& options, const GroupScores& scores) {
-  std::vector<float> group(static_cast<size_t>(scores.slots));
-  std::vector<float> pooled(group.size());
+SlotScores pooled_scores(const KvOptions& options, const GroupScores& scores) {
+  SlotScores group(static_cast<size_t>(scores.slots));
+  SlotScores pooled(group.size());
   aggregate_group(scores, options.aggregate, group);
   pool_scores(group, options.pooling, options.kernel, pooled);
   return pooled;
@@ -72,10 +54,11 @@ KeepList keep_best_and_recent(std::span<const float> scores, int64_t count, int6
   return keep;
 }
 
-KeepList keep_list(const KvOptions& options, const GroupScores& scores, int64_t length) {
-  if (options.rule == KvRule::kKeepAll || length < options.budget) return keep_best_and_recent({}, 0, length);
-  EI_CHECK_EQ(scores.slots, length - options.window);
-  return keep_best_and_recent(pooled_scores(options, scores), options.budget - options.window, length);
+KeepList union_of(const KeepList& a, const KeepList& b) {
+  KeepList both;
+  both.reserve(a.size() + b.size());
+  std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));
+  return both;
 }
 
 }  // namespace ei::policy

@@ -1,0 +1,19 @@
+// One line for every method: the function of its source file that says what it offers. registry.cpp lists them.
+#pragma once
+
+#include "policy/registry.h"
+
+namespace ei::policy {
+
+Entry full_entry();
+Entry entropyinfer_entry();
+Entry growth_entry();
+Entry level_entry();
+Entry habit_entry();
+Entry fixed_entry();
+Entry latent_entry();
+Entry snapkv_entry();
+Entry adakv_entry();
+Entry streaming_entry();
+
+}  // namespace ei::policy

@@ -1,0 +1,23 @@
+// How the slots of a cache are shared out among its layers. Pure functions of arrays.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "policy/kv/options.h"
+
+namespace ei::policy {
+
+// `total` whole units in proportion to the weights, none below `least` or above its own `most`: the largest remainders
+// are rounded up, the lower index first among equals, and what one cannot take goes to the others. The sum is `total`
+// unless the limits forbid it. Without any weight all count the same.
+std::vector<int64_t> apportion(std::span<const double> weights, int64_t total, int64_t least,
+                               std::span<const int64_t> most);
+
+// PyramidKV's budgets as AdaKV's code has them: slots outside the window that fall linearly from the first to the last
+// of the layers, `base` of them on average, the last about a twentieth of that, and never below the sinks. `longest`:
+// of these slots, per kv_head.
+std::vector<int64_t> pyramid_slots(const KvOptions& options, int64_t base, int64_t layers, int64_t longest);
+
+}  // namespace ei::policy

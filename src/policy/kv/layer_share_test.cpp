@@ -1,0 +1,82 @@
+#include "policy/kv/layer_share.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/random.h"
+
+namespace ei::policy {
+namespace {
+
+using Counts = std::vector<int64_t>;
+
+int64_t sum(const Counts& counts) { return std::accumulate(counts.begin(), counts.end(), int64_t{0}); }
+
+TEST(Apportion, GivesTheLargestRemaindersOneMore) {
+  // 1.7, 3.4, 4.9 of ten: whole parts 1, 3, 4, and the two left go to .9 and .7.
+  EXPECT_EQ(apportion(std::vector<double>{1.7, 3.4, 4.9}, 10, 0, Counts{99, 99, 99}), (Counts{2, 3, 5}));
+  EXPECT_EQ(apportion(std::vector<double>{1, 1, 1}, 8, 0, Counts{99, 99, 99}), (Counts{3, 3, 2})) << "the lower first";
+  EXPECT_EQ(apportion(std::vector<double>{0, 0}, 8, 0, Counts{99, 99}), (Counts{4, 4})) << "no weight: all the same";
+}
+
+TEST(Apportion, AddsWeightedPartsToTheLeast) {
+  EXPECT_EQ(apportion(std::vector<double>{1, 3}, 20, 4, Counts{99, 99}), (Counts{7, 13}));
+}
+
+TEST(Apportion, GivesWhatOneCannotTakeToTheOthers) {
+  EXPECT_EQ(apportion(std::vector<double>{8, 1, 1}, 30, 0, Counts{10, 99, 99}), (Counts{10, 10, 10}));
+  EXPECT_EQ(apportion(std::vector<double>{8, 1}, 30, 0, Counts{10, 12}), (Counts{10, 12})) << "there is no more";
+}
+
+TEST(Apportion, SumsExactlyWhateverTheWeights) {
+  for (uint64_t seed = 1; seed <= 500; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    const auto layers = static_cast<size_t>(random.between(1, 40));
+    std::vector<double> weights;
+    Counts most;
+    for (size_t i = 0; i < layers; ++i) {
+      weights.push_back(static_cast<double>(random.below(1000)) / 7);
+      most.push_back(random.between(20, 400));
+    }
+    const int64_t least = random.between(0, 20);
+    const int64_t total = random.between(static_cast<int64_t>(layers) * least, 300 * static_cast<int64_t>(layers));
+    const Counts counts = apportion(weights, total, least, most);
+    EXPECT_EQ(sum(counts), std::min(total, sum(most)));
+    for (size_t i = 0; i < layers; ++i) {
+      EXPECT_GE(counts[i], std::min(least, most[i]));
+      EXPECT_LE(counts[i], most[i]);
+    }
+  }
+}
+
+KvOptions released() { return {.rounding = KvRounding::kReleased}; }
+
+TEST(Pyramid, FallsFromTheFirstLayerToTheLast) {
+  // base 100: the last layer a twentieth, the first what makes the mean 100.
+  EXPECT_EQ(pyramid_slots(released(), 100, 3, 1000), (Counts{195, 100, 5}));
+  EXPECT_EQ(pyramid_slots(released(), 100, 4, 1000), (Counts{195, 132, 69, 6})) << "steps of whole slots";
+  EXPECT_EQ(pyramid_slots(released(), 100, 1, 1000), Counts{100});
+}
+
+TEST(Pyramid, IsCutToWhatThereIs) { EXPECT_EQ(pyramid_slots(released(), 100, 3, 150), (Counts{150, 100, 50})); }
+
+TEST(Pyramid, LeavesRoomForTheSinks) { EXPECT_EQ(pyramid_slots({.sinks = 16}, 100, 3, 1000), (Counts{184, 100, 16})); }
+
+TEST(Pyramid, SumsExactlyOnTheSameLine) {
+  for (int64_t layers = 1; layers <= 40; ++layers) {
+    for (const int64_t base : {1, 7, 100, 992}) {
+      SCOPED_TRACE(::testing::Message() << layers << " layers, base " << base);
+      const Counts exact = pyramid_slots({}, base, layers, 4096);
+      EXPECT_EQ(sum(exact), base * layers);
+      EXPECT_TRUE(std::is_sorted(exact.rbegin(), exact.rend()));
+      const Counts stepped = pyramid_slots(released(), base, layers, 4096);
+      for (size_t i = 0; i < exact.size(); ++i) EXPECT_LE(std::abs(exact[i] - stepped[i]), layers);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ei::policy

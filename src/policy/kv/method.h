@@ -1,0 +1,102 @@
+// KvMethod: what a KV compression decides, as pure data. One small file per method beside this one; policy/registry.h
+// makes them by name.
+//
+// A compression walks: needs() says what is measured of every layer that attends to the whole text; rate() turns what
+// was measured of a layer into one row of scores for each set of slots that is chosen together; layer_budgets() shares
+// the slots out among the layers; keep() chooses. All is decided before anything is dropped. What varies over methods
+// alike (sharing among layers and heads, who chooses on its own, protected slots, pooling) are stages here, set by
+// options; a method says what its scores are.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "plan/block_plan.h"
+#include "policy/kv/options.h"
+#include "policy/kv/ranking.h"
+
+namespace ei::policy {
+
+// What a method may know of the model.
+struct KvShape {
+  int32_t layers = 1;  // that attend to the whole text; others keep their window and take no part
+  int32_t heads = 1;
+  int32_t kv_heads = 1;
+
+  int32_t group() const { return heads / kv_heads; }
+};
+
+// What is measured of a layer.
+struct KvNeeds {
+  bool attention = false;  // mean attention of the last `window` queries to every slot
+};
+
+// One layer as it was measured. The arrays live as long as the call.
+struct LayerMeasures {
+  int32_t layer = 0;                 // counted among those that take part
+  std::span<const int64_t> lengths;  // [kv_heads]: slots held
+  const float* attention = nullptr;  // [heads, stride], where asked for; slot s of a head's kv_head at s
+  int64_t stride = 0;
+};
+
+// Scores of the slots of a layer, higher stays: `rows` rows for each kv_head, [kv_heads * rows, stride].
+struct LayerScores {
+  const float* measured = nullptr;  // as they were measured, or
+  std::vector<float> made{};        // made of what was
+  int64_t stride = 0;
+  int32_t rows = 1;  // the heads of a group, or 1
+
+  const float* row(int64_t index) const { return (measured != nullptr ? measured : made.data()) + index * stride; }
+};
+
+// What a layer's slots are worth: a row for each set that is chosen together, over its slots outside the window.
+struct LayerRating {
+  std::vector<int64_t> lengths;  // [kv_heads]
+  std::vector<SlotScores> sets;  // [heads] or [kv_heads], by granularity
+};
+
+class KvMethod {
+ public:
+  KvMethod(const KvOptions& options, const KvShape& shape) : options_(options), shape_(shape) {}
+  virtual ~KvMethod() = default;
+
+  const KvOptions& options() const { return options_; }
+  const KvShape& shape() const { return shape_; }
+
+  virtual KvNeeds needs() const = 0;
+
+  // Scored, aggregated over the heads of a set, pooled over neighbours, sinks protected.
+  LayerRating rate(const LayerMeasures& measured) const;
+  // Slots per kv_head of every layer, their mean being the budget. `held`: slots of the layers' longest kv_heads.
+  std::vector<int64_t> layer_budgets(std::span<const int64_t> held) const;
+  // The slots that each set keeps of a layer with this budget.
+  std::vector<KeepList> choose(const LayerRating& rating, int64_t budget) const;
+  // The slots that each kv_head keeps: what any of its sets does. An empty list: everything stays.
+  std::vector<KeepList> keep(const LayerRating& rating, int64_t budget) const;
+
+  // What of a layer is compared with its budget: the longest kv_head, or the mean where they share unevenly.
+  int64_t held(std::span<const int64_t> lengths) const;
+  int32_t num_sets() const { return shape_.kv_heads * sets_of_kv_head(); }
+  // The most slots that a compression may leave in a kv_head, or of a layer's in the mean where they share unevenly.
+  int64_t most_kept() const;
+
+ protected:
+  // Higher stays. Here: what was measured of attention.
+  virtual LayerScores score(const LayerMeasures& measured) const;
+
+ private:
+  int32_t sets_of_kv_head() const;
+
+  KvOptions options_;
+  KvShape shape_;
+};
+
+// The method that the options name; null for KvRule::kKeepAll.
+std::unique_ptr<KvMethod> make_kv_method(const KvOptions& options, const KvShape& shape);
+
+// The method whose scores are attention, whatever the other stages do: latent, snapkv, adakv ...
+std::unique_ptr<KvMethod> make_attention_method(const KvOptions& options, const KvShape& shape);
+
+}  // namespace ei::policy

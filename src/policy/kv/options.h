@@ -1,0 +1,68 @@
+// What a KV compression may be told: the parameters of the methods, with the names docs and flags use.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace ei::policy {
+
+// A KV method by its name; policy/registry.h lists them.
+struct KvRule {
+  std::string_view name;
+
+  static const KvRule kKeepAll;  // "full": nothing is dropped
+  static const KvRule kLatent;   // "latent": wait for generated tokens, then keep what the last queries attend to
+
+  friend constexpr bool operator==(const KvRule& a, const KvRule& b) { return a.name == b.name; }
+};
+inline constexpr KvRule KvRule::kKeepAll{"full"};
+inline constexpr KvRule KvRule::kLatent{"latent"};
+
+enum class Pooling : uint8_t { kAverage, kMax };
+enum class GroupAggregate : uint8_t { kMean, kMax };
+
+// How a layer's slots are shared out among its sets (policy/kv/head_share.h).
+enum class KvShare : uint8_t { kFlat, kAdaptive };
+const char* kv_share_name(KvShare share);  // "flat", "adaptive"
+
+// How all slots are shared out among the layers (policy/kv/layer_share.h).
+enum class KvLayers : uint8_t { kFlat, kPyramid };
+const char* kv_layers_name(KvLayers layers);  // "flat", "pyramid"
+
+// Who chooses its slots on its own.
+enum class KvGranularity : uint8_t {
+  kHead,    // every query head; a kv_head keeps what any of its heads keeps, so it may hold group times the budget
+  kKvHead,  // every kv_head, by what its heads attend to together
+};
+const char* kv_granularity_name(KvGranularity granularity);  // "head", "kv_head"
+
+// What shares that are no whole numbers become.
+enum class KvRounding : uint8_t {
+  kExact,     // the sum is what it should be
+  kReleased,  // as the authors round, each on its own: the sum may miss by a few slots
+};
+const char* kv_rounding_name(KvRounding rounding);  // "exact", "released"
+
+struct KvOptions {
+  KvRule rule = KvRule::kKeepAll;
+  int32_t budget = 1024;           // slots per kv_head behind a compression, the window included
+  KvShare share = KvShare::kFlat;  // other than flat: `budget` is the mean over the kv_heads of a layer
+  int32_t gap = 16;                // generated tokens to wait for; -1: compress when the prompt has been read
+  int32_t window = 32;             // W: recorded queries, and the most recent slots, which always stay
+  int32_t repeat = 256;            // R: look again every R generated tokens; 0: once only
+  Pooling pooling = Pooling::kAverage;
+  int32_t kernel = 5;  // slots pooled together, odd
+  GroupAggregate aggregate = GroupAggregate::kMean;
+  int32_t sinks = 0;                  // first slots that always stay
+  KvLayers layers = KvLayers::kFlat;  // other than flat: `budget` is the mean over the layers
+  double floor_share = 0.2;           // adaptive: the share of the flat budget that nobody goes below; AdaKV's with GQA
+  KvGranularity granularity = KvGranularity::kKvHead;
+  KvRounding rounding = KvRounding::kExact;
+};
+
+// One line that names the wrong value and the cure.
+Status validate(const KvOptions& options);
+
+}  // namespace ei::policy

@@ -1,0 +1,39 @@
+// From scores of cached slots to the slots that survive: aggregate over heads, pool over slots, keep the best and the
+// most recent. Pure functions of arrays.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "plan/block_plan.h"
+#include "policy/kv/options.h"
+
+namespace ei::policy {
+
+using SlotScores = std::vector<float>;  // of the slots of one set outside the window
+
+// Scores of one set's slots, one row for each head of it: [heads, stride], the first `slots` of each.
+struct GroupScores {
+  const float* scores = nullptr;
+  int64_t stride = 0;
+  int32_t group = 1;
+  int64_t slots = 0;
+};
+void aggregate_group(const GroupScores& scores, GroupAggregate aggregate, std::span<float> out);  // out: [slots]
+
+// `kernel` neighbours centred on each slot. Average: what lies outside counts as 0 and still divides. Max: it is
+// ignored.
+void pool_scores(std::span<const float> scores, Pooling pooling, int32_t kernel, std::span<float> out);
+
+// Aggregated and pooled as the options say: [slots].
+SlotScores pooled_scores(const KvOptions& options, const GroupScores& scores);
+
+// The `count` best slots of scores (slots [0, scores.size())) and all behind them up to `length`. Ascending; lower slot
+// first among equals.
+KeepList keep_best_and_recent(std::span<const float> scores, int64_t count, int64_t length);
+
+// What either keeps.
+KeepList union_of(const KeepList& a, const KeepList& b);
+
+}  // namespace ei::policy

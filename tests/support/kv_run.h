@@ -1,0 +1,67 @@
+// Drives a KV method as the compressor does, over measurements made up for the purpose: for tests without a model.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "base/random.h"
+#include "policy/kv/method.h"
+
+namespace ei::testing {
+
+// What would be measured of the layers of a cache.
+struct KvTrace {
+  policy::KvShape shape;
+  std::vector<int64_t> lengths;               // [kv_heads], the same in all layers
+  std::vector<std::vector<float>> attention;  // [layers][heads * stride]
+  int64_t stride = 0;
+
+  int64_t held() const {
+    int64_t slots = 0;
+    for (const int64_t length : lengths) slots += length;
+    return slots;
+  }
+};
+
+// kv_heads of different sharpness, all of `length` slots.
+inline KvTrace random_kv_trace(uint64_t seed, int64_t length) {
+  Random random(seed);
+  KvTrace trace;
+  trace.shape.layers = static_cast<int32_t>(random.between(1, 5));
+  trace.shape.kv_heads = static_cast<int32_t>(random.between(1, 4));
+  trace.shape.heads = trace.shape.kv_heads * static_cast<int32_t>(random.between(1, 4));
+  trace.lengths.assign(static_cast<size_t>(trace.shape.kv_heads), length);
+  trace.stride = length + 3;
+  for (int32_t layer = 0; layer < trace.shape.layers; ++layer) {
+    std::vector<float>& scores = trace.attention.emplace_back();
+    for (int32_t head = 0; head < trace.shape.heads; ++head) {
+      const float sharpness = 2 * random.normal();
+      for (int64_t slot = 0; slot < trace.stride; ++slot) scores.push_back(std::exp(sharpness * random.normal()));
+    }
+  }
+  return trace;
+}
+
+// What is kept: [layers][kv_heads]; an empty list: everything.
+using KvKeeps = std::vector<std::vector<KeepList>>;
+
+inline KvKeeps run_kv_method(const policy::KvOptions& options, const KvTrace& trace) {
+  const std::unique_ptr<policy::KvMethod> method = policy::make_kv_method(options, trace.shape);
+  const auto layers = static_cast<size_t>(trace.shape.layers);
+  const int64_t longest = *std::max_element(trace.lengths.begin(), trace.lengths.end());
+  const std::vector<int64_t> budgets = method->layer_budgets(std::vector<int64_t>(layers, longest));
+  KvKeeps keeps;
+  for (size_t layer = 0; layer < layers; ++layer) {
+    const policy::LayerMeasures measured{.layer = static_cast<int32_t>(layer),
+                                         .lengths = trace.lengths,
+                                         .attention = trace.attention[layer].data(),
+                                         .stride = trace.stride};
+    keeps.push_back(method->held(trace.lengths) > budgets[layer] ? method->keep(method->rate(measured), budgets[layer])
+                                                                 : std::vector<KeepList>(trace.lengths.size()));
+  }
+  return keeps;
+}
+
+}  // namespace ei::testing
