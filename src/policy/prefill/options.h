@@ -78,8 +78,8 @@ struct PrefillOptions {
 
   // How much is read. Entropy: of what lies before a segment a kv_head reads this share and that many tokens more, on
   // the average over heads and layers; or base_budget tokens where that is set.
-  double density = 0.05;
-  int32_t density_base = 512;
+  double density = 0.065;
+  int32_t density_base = 384;
   int32_t base_budget = 2048;  // B0, tokens; 0: for_model() chooses
   int32_t local_budget = 128;  // tokens that a kv_head reads however little it looks back: sink and latest
   // Entropy: the weight of a kv_head is exp(H_segment)^a * exp(H_segment - H_row)^b * far^c.
