@@ -3,7 +3,6 @@
 #include <new>
 
 #include "base/clock.h"
-#include "engine/memory.h"
 #include "engine/session_state.h"
 
 namespace ei {
@@ -113,6 +112,7 @@ Result<Session::State::Rows> Session::State::forward(std::span<const int32_t> ch
   const Status ran = stream->synchronize();
   if (recorded.ok() && ran.ok()) {
     if (compressor) compressor->observer().advance(first, static_cast<int64_t>(chunk.size()));
+    held.insert(held.end(), chunk.begin(), chunk.end());
     return recorded;
   }
   if (plan) planner->undo_chunk();
@@ -173,33 +173,6 @@ double Session::State::dense_pairs(int64_t first, int64_t tokens) const {
   for (const model::LayerFacts& facts : model.config().per_layer)
     pairs += causal_pairs(first, tokens, facts.window) * model.config().kv_heads;
   return pairs;
-}
-
-Status Session::State::check_room(std::span<const int32_t> tokens, int64_t wanted) const {
-  const int64_t held = store.next_position();
-  const auto added = static_cast<int64_t>(tokens.size());
-  if (added == 0) return make_error(ErrorKind::kUsage, "the prompt is empty");
-  if (held + added > context) {
-    return make_error(ErrorKind::kUsage, "prompt is longer than the context: %lld > %lld tokens; raise --ctx-size",
-                      static_cast<long long>(held + added), static_cast<long long>(context));
-  }
-  for (const int32_t token : tokens) {
-    if (token < 0 || token >= model.config().vocab) {
-      return make_error(ErrorKind::kUsage, "token %d is not in the vocabulary of %d", token, model.config().vocab);
-    }
-  }
-  const kv::StoreConfig& kv = store.config();
-  const int64_t need =
-      added * model.config().kv_bytes_per_token(kv.key_type, kv.value_type) +
-      model::activation_bytes(model.config(), std::min(added, batch), std::min(wanted, logits_rows())) +
-      (planner ? planner->bytes_for(held + added) : 0) + (compressor ? compressor->bytes_for(held + added) : 0);
-  const int64_t available = free_bytes(engine.backend());
-  if (available >= 0 && need > available) {
-    return make_error(
-        ErrorKind::kMemory, "%lld tokens need %lld MiB for the KV cache and activations, only %lld MiB are free",
-        static_cast<long long>(added), static_cast<long long>(need >> 20), static_cast<long long>(available >> 20));
-  }
-  return {};
 }
 
 }  // namespace ei

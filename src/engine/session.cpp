@@ -135,6 +135,7 @@ Status Session::State::compress_if_due() {
 
 std::span<const float> Session::logits() const { return state_->logits; }
 int64_t Session::position() const { return state_->store.next_position(); }
+std::span<const int32_t> Session::tokens() const { return state_->held; }
 int64_t Session::context() const { return state_->context; }
 int64_t Session::batch() const { return state_->batch; }
 const kv::Store& Session::store() const { return state_->store; }
@@ -164,10 +165,12 @@ Status Session::truncate(int64_t position) {
   }
   state_->logits.clear();
   if (state_->planner) state_->planner->truncate(position);
-  return state_->store.truncate(static_cast<int32_t>(position));
+  EI_RETURN_IF_ERROR(state_->store.truncate(static_cast<int32_t>(position)));
+  state_->held.resize(static_cast<size_t>(position));
+  return {};
 }
 
-Status Session::adopt(kv::Store store) {
+Status Session::adopt(kv::Store store, std::span<const int32_t> tokens) {
   const kv::StoreConfig& ours = state_->store.config();
   const kv::StoreConfig& theirs = store.config();
   if (theirs.layers != ours.layers || theirs.kv_heads != ours.kv_heads || theirs.head_dim != ours.head_dim) {
@@ -183,6 +186,12 @@ Status Session::adopt(kv::Store store) {
     return make_error(ErrorKind::kUsage, "the cache holds %d tokens, the context %lld; raise --ctx-size",
                       store.next_position(), static_cast<long long>(state_->context));
   }
+  if (!tokens.empty() && static_cast<int64_t>(tokens.size()) != store.next_position()) {
+    return make_error(ErrorKind::kUsage, "the cache holds %d tokens, its text has %zu", store.next_position(),
+                      tokens.size());
+  }
+  state_->held.assign(tokens.begin(), tokens.end());
+  state_->held.resize(static_cast<size_t>(store.next_position()), text::kNoToken);
   state_->store = std::move(store);
   state_->logits.clear();
   state_->compression_due = false;

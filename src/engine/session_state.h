@@ -28,6 +28,7 @@ struct Session::State {
   std::optional<kv::Compressor> compressor;  // none: the whole cache stays
   std::vector<int32_t> windows;              // [layers], of the model: sliding windows
   bool compression_due = false;              // also after an interruption
+  std::vector<int32_t> held{};               // the tokens in the store
   SessionStats stats{};
   std::vector<float> logits{};                  // [vocab] of the last token fed
   std::function<void(int layers)> on_layers{};  // while a chunk of a prompt runs: how many layers it has behind it
