@@ -2,9 +2,10 @@
 
 #include <algorithm>
 
-#include "base/clock.h"
+#include "base/units.h"
 #include "engine/memory.h"
 #include "engine/session_state.h"
+#include "engine/wanted_logits.h"
 
 namespace ei {
 
@@ -50,10 +51,11 @@ Status Session::State::check_room(std::span<const int32_t> tokens, int64_t wante
     }
   }
   const kv::StoreConfig& kv = store.config();
-  const int64_t need =
-      added * model.config().kv_bytes_per_token(kv.key_type, kv.value_type) +
-      model::activation_bytes(model.config(), std::min(added, batch), std::min(wanted, logits_rows())) +
-      (planner ? planner->bytes_for(first + added) : 0) + (compressor ? compressor->bytes_for(first + added) : 0);
+  const int64_t need = added * model.config().kv_bytes_per_token(kv.key_type, kv.value_type) +
+                       model::activation_bytes(model.config(), std::min(added, batch),
+                                               std::min(wanted, logits_together(model.config().vocab))) +
+                       (planner ? planner->bytes_for(first + added) : 0) +
+                       (compressor ? compressor->bytes_for(first + added) : 0);
   const int64_t available = free_bytes(engine.backend());
   if (available >= 0 && need > available) {
     return make_error(
