@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "engine/embedded_engine.h"
 #include "engine/generate.h"
 #include "engine/prompt.h"
+#include "support/embedded_engine.h"
 
 namespace ei {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/embedded_engine.h"
+#include "support/embedded_engine.h"
 
 namespace ei {
 namespace {

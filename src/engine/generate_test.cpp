@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/embedded_engine.h"
+#include "support/embedded_engine.h"
 
 namespace ei {
 namespace {

@@ -56,6 +56,14 @@ class Includes(Checkout):
             self.write("src/plan/a.cpp", f"#include <{header}>\n")
             self.assertEqual(len(self.problems(includes)), 1, header)
 
+    def test_refuses_a_header_that_only_tests_include(self):
+        self.write("src/base/fake.h", "// A fake.\n#pragma once\n")
+        self.write("src/base/a_test.cpp", '#include "base/fake.h"\n')
+        self.assertIn("src/base/fake.h: only tests include it", self.problems(includes)[0])
+        self.write("src/base/a.h", '// Between.\n#pragma once\n#include "base/fake.h"\n')
+        self.write("bench/b.cpp", '#include "base/a.h"\n')
+        self.assertEqual(self.problems(includes), [])
+
     def test_refuses_a_room_the_build_does_not_know(self):
         self.write("src/extra/a.cpp", "\n")
         self.assertEqual(len(self.problems(includes)), 1)
@@ -71,6 +79,7 @@ class Includes(Checkout):
 
     def test_wants_a_purpose_and_a_guard_in_headers(self):
         self.write("src/plan/a.h", "int a();\n")
+        self.write("src/plan/a.cpp", '#include "plan/a.h"\n')
         self.assertEqual(len(self.problems(includes)), 2)
 
     def test_refuses_rooms_that_are_not_listed_bottom_up(self):
