@@ -94,12 +94,12 @@ models: ## SmolLM2-135M-Instruct and gemma-3-270m into EI_MODELS_DIR, checked by
 	@tools/deps.sh packages
 	@tools/deps.sh models
 
-format: deps ## clang-format over our sources
-	@tests/style/format.py --fix
+format: deps ## clang-format over our sources, prose of Markdown pages wrapped
+	@tests/style/format.py --fix && tests/style/prose.py --fix
 
-lint: deps ## clang-format, includes, text rules and clang-tidy over everything
+lint: deps ## clang-format, includes, text and prose rules and clang-tidy over everything
 	@$(configure)
-	@tests/style/includes.py && tests/style/text.py && tests/style/format.py && tests/style/tidy.py --build $(build) --all
+	@tests/style/includes.py && tests/style/text.py && tests/style/prose.py && tests/style/format.py && tests/style/tidy.py --build $(build) --all
 
 clean: ## removes build/ (the dependencies and models stay)
 	@rm -rf build
