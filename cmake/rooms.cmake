@@ -1,5 +1,11 @@
 # ei_room(NAME DEPS room... LIBS target... LABELS label...): the static library ei_NAME from src/NAME, plus its unit
 # tests (*_test.cpp beside the code) as ei_NAME_test. Rooms include headers of their DEPS only; tests/style checks it.
+# Tests that a sanitizer run must choose apart are programs of their own, with a label more: *_LABEL_test.cpp of a room
+# becomes ei_NAME_LABEL_test.
+set(EI_TEST_KINDS
+  clock    # watches the clock or the resident memory: tells nothing under a sanitizer
+  long     # minutes under a sanitizer
+  threads) # several threads of our own: what ThreadSanitizer runs
 add_library(ei_flags INTERFACE)
 target_include_directories(ei_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
 target_compile_options(ei_flags INTERFACE
@@ -14,7 +20,7 @@ if(EI_SANITIZE)
 endif()
 
 # ei_asks(NAME): it asks others to compute, so a quick build will do; a test asks, too. ei_busy_test(NAME): a test where that
-# is not so, because it computes much itself (slow references, thousands of random runs).
+# is not so, because it computes much itself (slow references, thousands of random runs); ei_busy_tests(ROOM): all of a room.
 function(ei_asks name)
   target_compile_options(${name} PRIVATE $<IF:$<BOOL:${EI_SANITIZE}>,-O0,-O1>)
 endfunction()
@@ -23,9 +29,16 @@ function(ei_busy_test name)
     target_compile_options(${name} PRIVATE $<IF:$<BOOL:${EI_SANITIZE}>,-O1,-O3>)
   endif()
 endfunction()
+function(ei_busy_tests room)
+  ei_busy_test(ei_${room}_test)
+  foreach(kind ${EI_TEST_KINDS})
+    ei_busy_test(ei_${room}_${kind}_test)
+  endforeach()
+endfunction()
 
-# ei_tests_LABEL builds every test of a label, so that a sanitizer run compiles only what it runs.
-foreach(label unit fuzz threads)
+# ei_tests_LABEL builds every test of a label, so that a sanitizer run compiles only what it runs: ei_tests_unit leaves
+# those out that are labelled clock or long as well.
+foreach(label unit fuzz threads clock long)
   add_custom_target(ei_tests_${label})
 endforeach()
 
@@ -47,6 +60,9 @@ function(ei_test name)
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} RUN_SERIAL ${arg_SERIAL})
   foreach(label ${arg_LABELS})
+    if(label STREQUAL unit AND arg_LABELS MATCHES "clock|long")
+      continue()
+    endif()
     if(TARGET ei_tests_${label})
       add_dependencies(ei_tests_${label} ${name})
     endif()
@@ -72,7 +88,18 @@ function(ei_room name)
     target_link_libraries(ei_${name} ${scope} ei_${dep})
   endforeach()
   target_link_libraries(ei_${name} ${scope} ${arg_LIBS})
-  if(tests AND EI_TESTS)
+  if(NOT EI_TESTS)
+    return()
+  endif()
+  foreach(kind ${EI_TEST_KINDS})
+    set(of_kind ${tests})
+    list(FILTER of_kind INCLUDE REGEX "_${kind}_test\\.cpp$")
+    list(FILTER tests EXCLUDE REGEX "_${kind}_test\\.cpp$")
+    if(of_kind)
+      ei_test(ei_${name}_${kind}_test LABELS unit ${kind} SOURCES ${of_kind} LIBS ei_${name})
+    endif()
+  endforeach()
+  if(tests)
     ei_test(ei_${name}_test LABELS unit ${arg_LABELS} SOURCES ${tests} LIBS ei_${name})
   endif()
 endfunction()

@@ -11,7 +11,7 @@ build=${1:-build/cross}
 quick=AttentionChoice.*:Attention.SeesOnlyTheWindow:Attention.ReadsCompacted*:Attention.GivesZeros*:Attention.IsDense*
 plans=Attention.ReadsThePlannedBlocks*
 peaks=PeakChoice.*:ByteProducts/*:RowPeaks.*:*PeakTwins.*
-filter=${2:-$quick:$plans:Attention.DoesNotDependOnHow*:Rowwise.*:GemmChoice.*:*Gemm.*lanes:$peaks:*WindowScores*}
+filter=${2:-$quick:$plans:Attention.DoesNotDependOnHow*:Rowwise.*:GemmChoice.*:*Gemm.*lanes:*GemmOnWorkers.*lanes:$peaks:*WindowScores*}
 
 case "$(uname -m)" in
   aarch64 | arm64) target=x86_64 ;;
@@ -42,7 +42,7 @@ compile() {
   shift
   object=$build/$(echo "$source" | tr '/' '_' | sed 's/\.cpp$/.o/;s/\.cc$/.o/')
   objects+=("$object")
-  if [ -e "$object" ] && [ -z "$(find "$source" src -newer "$object" \( -name '*.h' -o -path "$source" \) -print -quit)" ]; then
+  if [ -e "$object" ] && [ -z "$(find "$source" src tests/support -newer "$object" \( -name '*.h' -o -path "$source" \) -print -quit)" ]; then
     return
   fi
   # shellcheck disable=SC2068
@@ -69,9 +69,10 @@ if ! command -v "$qemu" >/dev/null || [ ! -d "$googletest" ]; then
   echo "cross_check: not run: needs $qemu (qemu-user) and GoogleTest's sources"
   exit 0
 fi
-for source in src/kernels/attention/attention_test.cpp src/kernels/products/gemm_test.cpp src/kernels/rowwise/rowwise_test.cpp src/kernels/block_scores/cpu/block_scores_cpu_test.cpp \
-  src/kernels/block_scores/cpu/peak_scores_test.cpp src/kernels/block_scores/cpu/row_peaks_test.cpp src/kernels/window_scores/cpu/window_scores_test.cpp; do
-  compile "$source" $plain $warnings -I"$googletest/include"
+for source in src/kernels/attention/attention{,_threads}_test.cpp src/kernels/products/gemm{,_threads}_test.cpp \
+  src/kernels/rowwise/rowwise_test.cpp src/kernels/block_scores/cpu/{block_scores_threads,peak_scores_threads,row_peaks}_test.cpp \
+  src/kernels/window_scores/cpu/window_scores_threads_test.cpp; do
+  compile "$source" $plain $warnings -Itests -I"$googletest/include"
 done
 for source in "$googletest/src/gtest-all.cc" "$googletest/src/gtest_main.cc"; do
   compile "$source" $plain -I"$googletest/include" -I"$googletest"

@@ -7,54 +7,32 @@
 #include "cli/method_options.h"
 #include "cli/progress.h"
 #include "cli/setup.h"
+#include "engine/fits.h"
+#include "engine/prompt.h"
 
 namespace ei::cli {
 
-namespace {
-// The one template that goes by a name, for models whose file lacks theirs.
-constexpr const char* kChatml =
-    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
-}  // namespace
-
-bool has_template(const Settings& settings, const text::Tokenizer& tokenizer) {
-  return !settings.chat_template.empty() || !settings.chat_template_file.empty() || !tokenizer.chat_template().empty();
+Result<std::string> template_source(const Settings& settings) {
+  if (settings.chat_template_file.empty()) return settings.chat_template;
+  EI_ASSIGN_OR_RETURN(std::string source, read_text_file(settings.chat_template_file, "chat template"));
+  if (source.find('{') == std::string::npos) {
+    return make_error(ErrorKind::kUsage, "chat template %s is empty: it shows no message with {{ }}",
+                      settings.chat_template_file.c_str());
+  }
+  return source;
 }
 
-Result<text::ChatTemplate> choose_template(const Settings& settings, const text::Tokenizer& tokenizer) {
-  std::string source = settings.chat_template == "chatml" ? kChatml : settings.chat_template;
-  if (!source.empty() && source.find("{{") == std::string::npos && source.find("{%") == std::string::npos) {
-    return make_error(ErrorKind::kUsage,
-                      "--chat-template: '%s' is neither chatml nor a template that shows messages with {{ }}; the "
-                      "model's own is taken without it",
-                      source.c_str());
-  }
-  if (!settings.chat_template_file.empty()) {
-    EI_ASSIGN_OR_RETURN(source, read_text_file(settings.chat_template_file, "chat template"));
-    if (source.empty())
-      return make_error(ErrorKind::kUsage, "chat template %s is empty", settings.chat_template_file.c_str());
-  }
-  if (!source.empty()) return text::ChatTemplate::parse(source, tokenizer);
-  source = tokenizer.chat_template();
-  if (source.empty()) {
-    return Error{ErrorKind::kUsage, "this model has no chat template: give --chat-template, or use run --raw"};
-  }
-  return text::ChatTemplate::parse(source, tokenizer, tokenizer.path());
-}
-
-Result<std::vector<int32_t>> prompt_tokens(const Settings& settings, const text::Tokenizer& tokenizer,
-                                           const std::string& prompt) {
-  if (settings.raw || !has_template(settings, tokenizer)) {
-    if (!settings.system_prompt.empty()) {
-      return Error{ErrorKind::kUsage, "a system prompt needs a chat template, and this model has none"};
-    }
-    return tokenizer.tokenize(prompt, {.add_bos_eos = true, .parse_special = settings.parse_special});
-  }
-  EI_ASSIGN_OR_RETURN(const text::ChatTemplate chat, choose_template(settings, tokenizer));
-  std::vector<text::Message> messages;
-  if (!settings.system_prompt.empty()) messages.push_back({.role = "system", .content = settings.system_prompt});
-  messages.push_back({.role = "user", .content = prompt});
-  return chat.apply(messages, tokenizer, /*add_generation_prompt=*/true);
+Result<std::vector<int32_t>> tokens_of(const Settings& settings, const text::Tokenizer& tokenizer,
+                                       const std::string& prompt) {
+  EI_ASSIGN_OR_RETURN(const std::string source, template_source(settings));
+  EI_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, prompt_tokens({.user = prompt,
+                                                                  .system = settings.system_prompt,
+                                                                  .chat_template = source,
+                                                                  .raw = settings.raw,
+                                                                  .parse_special = settings.parse_special},
+                                                                 tokenizer));
+  if (tokens.empty()) return Error{ErrorKind::kUsage, "the prompt is empty: give -p TEXT or -f FILE"};
+  return tokens;
 }
 
 GenerateOptions generate_options(const Settings& settings, const Interrupts& interrupts) {
@@ -81,8 +59,8 @@ GenerateOptions generate_options(const Settings& settings, const Interrupts& int
 Result<Answer> answer(const CommandContext& context, Session& session, const AnswerRequest& request) {
   const auto prompt_tokens = static_cast<int64_t>(request.prompt.size());
   EI_RETURN_IF_ERROR(check_prompt_fits(session, prompt_tokens));
-  EI_RETURN_IF_ERROR(check_cache_fits(
-      session, context.settings, session.most_slots(prompt_tokens, std::max<int64_t>(request.options.max_tokens, 0))));
+  EI_RETURN_IF_ERROR(
+      check_cache_fits(session, session.most_slots(prompt_tokens, std::max<int64_t>(request.options.max_tokens, 0))));
   warn_beyond_training(session.engine(), prompt_tokens, context.console);
   const SessionStats before = session.stats();
   Progress progress(context.console, "reading the prompt");
@@ -98,9 +76,8 @@ Result<Answer> answer(const CommandContext& context, Session& session, const Ans
     if (request.stream && !context.console.print(text)) context.interrupts.stop_soon().cancel();
   };
   context.interrupts.enter(Interrupts::Phase::kPrompt);
-  GenerateOptions options = request.options;
-  options.held = request.prompt.first(static_cast<size_t>(request.cached));
-  Result<GenerateResult> result = generate(session, request.prompt.subspan(options.held.size()), options, callbacks);
+  Result<GenerateResult> result =
+      generate(session, request.prompt.subspan(static_cast<size_t>(request.cached)), request.options, callbacks);
   context.interrupts.enter(Interrupts::Phase::kOutside);
   progress.finish();
   const auto report = [&](const GenerateResult& generated, int64_t read) {

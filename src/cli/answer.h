@@ -9,17 +9,15 @@
 #include "cli/command.h"
 #include "cli/run_report.h"
 #include "engine/generate.h"
-#include "text/chat_template.h"
+#include "text/tokenizer.h"
 
 namespace ei::cli {
 
-// The template of the flags, else the model's. kUsage when there is none; kModel when the model's is at fault.
-Result<text::ChatTemplate> choose_template(const Settings& settings, const text::Tokenizer& tokenizer);
-bool has_template(const Settings& settings, const text::Tokenizer& tokenizer);
-
-// The prompt as a user message when there is a template, as it is otherwise or with --raw.
-Result<std::vector<int32_t>> prompt_tokens(const Settings& settings, const text::Tokenizer& tokenizer,
-                                           const std::string& prompt);
+// The template that flags ask for: its text, or a name; empty without one.
+Result<std::string> template_source(const Settings& settings);
+// `prompt` as the flags say: in a template, or as it is.
+Result<std::vector<int32_t>> tokens_of(const Settings& settings, const text::Tokenizer& tokenizer,
+                                       const std::string& prompt);
 
 GenerateOptions generate_options(const Settings& settings, const Interrupts& interrupts);
 

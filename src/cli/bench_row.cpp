@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/result.h"
+#include "base/units.h"
 #include "cli/console.h"
 #include "cli/version.h"
 

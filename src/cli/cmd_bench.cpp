@@ -15,6 +15,7 @@
 #include "cli/method_options.h"
 #include "cli/progress.h"
 #include "cli/setup.h"
+#include "engine/fits.h"
 #include "kernels/meter/roofline.h"
 
 namespace ei::cli {
@@ -66,7 +67,7 @@ class Bench {
     const int64_t tokens = goes_on_ ? waits + (settings.repetitions + 1) * test_.n_gen : test_.tokens();
     settings.ctx_size = std::max<int64_t>(test_.depth + tokens, 1);
     EI_ASSIGN_OR_RETURN(session_, new_session(engine_, settings, context_.interrupts.stop_now()));
-    EI_RETURN_IF_ERROR(check_cache_fits(*session_, settings, session_->most_slots(test_.depth, tokens)));
+    EI_RETURN_IF_ERROR(check_cache_fits(*session_, session_->most_slots(test_.depth, tokens)));
     warn_beyond_training(engine_, test_.depth + tokens, context_.console);
     EI_RETURN_IF_ERROR(fill());
     for (int64_t i = 0; i < waits; ++i)

@@ -1,16 +1,16 @@
-// chat: a conversation. Every turn renders the whole conversation and reads only what the session does not hold yet.
+// chat: a conversation at a terminal or over a pipe, a line a message.
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
-#include <span>
 
 #include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/input.h"
 #include "cli/setup.h"
+#include "engine/conversation.h"
+#include "engine/prompt.h"
 
 namespace ei::cli {
 
@@ -42,74 +42,31 @@ std::optional<std::string> read_turn(const Console& console, bool terminal) {
   }
 }
 
-class Conversation {
- public:
-  Conversation(const CommandContext& context, Session& session, text::ChatTemplate chat)
-      : context_(context), session_(session), chat_(std::move(chat)) {
-    clear();
-  }
-
-  void clear() {
-    messages_.clear();
-    const std::string& system = context_.settings.system_prompt;
-    if (!system.empty()) messages_.push_back({.role = "system", .content = system});
-  }
-
-  Result<RunReport> say(const std::string& message) {
-    EI_RETURN_IF_ERROR(check_text(message, "the message"));
-    messages_.push_back({.role = "user", .content = message});
-    Result<RunReport> report = reply();
-    // A turn without an answer is as if it had not been said.
-    if (!report.ok()) messages_.pop_back();
-    return report;
-  }
-
- private:
-  Result<RunReport> reply() {
-    const Settings& settings = context_.settings;
-    EI_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt,
-                        chat_.apply(messages_, session_.engine().tokenizer(), /*add_generation_prompt=*/true));
-    if (prompt.empty()) return Error{ErrorKind::kUsage, "the chat template renders nothing"};
-    EI_RETURN_IF_ERROR(check_prompt_fits(session_, static_cast<int64_t>(prompt.size())));
-    const int64_t shared = shared_prefix(prompt);
-    // A compressed cache cannot go back to everywhere; what is in front of the gap is read again.
-    const int64_t kept = session_.rewind_point(shared);
+// One message of a conversation, answered on the screen.
+Result<RunReport> say(const CommandContext& context, Session& session, Conversation& conversation,
+                      const std::string& message) {
+  EI_RETURN_IF_ERROR(check_text(message, "the message"));
+  RunReport report;
+  EI_RETURN_IF_ERROR(conversation.say(message, [&](const Conversation::Turn& turn) -> Result<std::string> {
+    const auto [shared, kept] = turn.reuse;
     if (kept < shared) {
-      context_.console.detail(str_format("the compressed cache ends at token %lld here: reading %lld tokens again",
-                                         static_cast<long long>(kept), static_cast<long long>(shared - kept)));
+      context.console.detail(str_format("the compressed cache ends at token %lld here: reading %lld tokens again",
+                                        static_cast<long long>(kept), static_cast<long long>(shared - kept)));
     }
-    EI_RETURN_IF_ERROR(session_.truncate(kept));
-    held_.assign(prompt.begin(), prompt.begin() + kept);
+    const bool json = context.settings.json;
+    EI_ASSIGN_OR_RETURN(Answer made, answer(context, session,
+                                            {.prompt = turn.prompt,
+                                             .cached = kept,
+                                             .stream = !json,
+                                             .json = json,
+                                             .options = generate_options(context.settings, context.interrupts)}));
+    report = std::move(made.report);
+    return report.text;
+  }));
+  return report;
+}
 
-    const Result<Answer> made = answer(context_, session_,
-                                       {.prompt = prompt,
-                                        .cached = kept,
-                                        .stream = !settings.json,
-                                        .json = settings.json,
-                                        .options = generate_options(settings, context_.interrupts)});
-    // What was really read decides, also after an interruption.
-    held_.assign(prompt.begin(), prompt.end());
-    if (made.ok()) held_.insert(held_.end(), made->tokens.begin(), made->tokens.end());
-    held_.resize(std::min(held_.size(), static_cast<size_t>(session_.position())));
-    if (!made.ok()) return made.error();
-    messages_.push_back({.role = "assistant", .content = made->report.text});
-    return made->report;
-  }
-
-  // How many tokens of `prompt` the session holds already; at least one token is always left to read.
-  int64_t shared_prefix(std::span<const int32_t> prompt) const {
-    const auto ends = std::mismatch(prompt.begin(), prompt.end(), held_.begin(), held_.end());
-    return std::min<int64_t>(ends.first - prompt.begin(), static_cast<int64_t>(prompt.size()) - 1);
-  }
-
-  const CommandContext& context_;
-  Session& session_;
-  text::ChatTemplate chat_;
-  std::vector<text::Message> messages_;
-  std::vector<int32_t> held_;  // the tokens in the session's cache
-};
-
-Result<int> talk(const CommandContext& context, Conversation& conversation) {
+Result<int> talk(const CommandContext& context, Session& session, Conversation& conversation) {
   const Settings& settings = context.settings;
   const bool terminal = ::isatty(STDIN_FILENO) == 1;
   std::optional<std::string> message;
@@ -125,7 +82,7 @@ Result<int> talk(const CommandContext& context, Conversation& conversation) {
       continue;
     }
     if (message->empty()) continue;
-    const Result<RunReport> report = conversation.say(*message);
+    const Result<RunReport> report = say(context, session, conversation, *message);
     if (!report.ok()) {
       // At a terminal a message that cannot be answered costs itself, not the conversation.
       const ErrorKind kind = report.error().kind;
@@ -148,12 +105,13 @@ Result<int> talk(const CommandContext& context, Conversation& conversation) {
 Result<int> command_chat(const CommandContext& context) {
   const Settings& settings = context.settings;
   EI_RETURN_IF_ERROR(check_text(settings.system_prompt, "the system prompt"));
+  EI_ASSIGN_OR_RETURN(const std::string source, template_source(settings));
   EI_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(settings, context.console));
-  EI_ASSIGN_OR_RETURN(text::ChatTemplate chat, choose_template(settings, engine->tokenizer()));
+  EI_ASSIGN_OR_RETURN(text::ChatTemplate chat, choose_template(source, engine->tokenizer()));
   EI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                       new_session(*engine, settings, context.interrupts.stop_now()));
-  Conversation conversation(context, *session, std::move(chat));
-  return talk(context, conversation);
+  Conversation conversation(*session, std::move(chat), settings.system_prompt);
+  return talk(context, *session, conversation);
 }
 
 }  // namespace ei::cli

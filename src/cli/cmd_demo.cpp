@@ -9,12 +9,14 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/units.h"
 #include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/demo_pace.h"
 #include "cli/kv_options.h"
 #include "cli/method_options.h"
 #include "cli/setup.h"
+#include "engine/prompt.h"
 #include "eval/demo_text.h"
 #include "eval/text_scores.h"
 
@@ -216,7 +218,7 @@ void compare(const Console& console, const std::vector<Reading>& readings) {
 Result<int> command_demo(const CommandContext& context) {
   EI_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(context.settings, context.console));
   EI_RETURN_IF_ERROR(check_length(context.settings, engine->config()));
-  EI_ASSIGN_OR_RETURN(const text::ChatTemplate chat, choose_template(context.settings, engine->tokenizer()));
+  EI_ASSIGN_OR_RETURN(const text::ChatTemplate chat, choose_template({}, engine->tokenizer()));
   // A template that cannot be used is an error before anything is measured.
   const std::vector<text::Message> trial = {{.role = "user", .content = "?"}};
   if (const auto tried = chat.apply(trial, engine->tokenizer(), /*add_generation_prompt=*/true); !tried.ok())

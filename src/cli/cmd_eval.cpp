@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/eval_report.h"
 #include "cli/input.h"
@@ -16,6 +15,8 @@
 #include "cli/progress.h"
 #include "cli/setup.h"
 #include "cli/sides.h"
+#include "engine/fits.h"
+#include "engine/prompt.h"
 #include "eval/exam_reader.h"
 #include "eval/logits_spool.h"
 
@@ -123,7 +124,7 @@ class Evaluation {
     settings.ctx_size = static_cast<int64_t>(exam.tokens.size());
     EI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                         new_session(*side.engine, settings, context_.interrupts.stop_now()));
-    EI_RETURN_IF_ERROR(check_cache_fits(*session, settings, settings.ctx_size));
+    EI_RETURN_IF_ERROR(check_cache_fits(*session, settings.ctx_size));
     const Result<std::vector<eval::ExamAnswer>> answers = eval::take_exam(
         *session, exam, prose,
         [&](int64_t position, std::span<const float> logits) {
@@ -234,8 +235,8 @@ Result<int> command_eval(const CommandContext& context) {
   }
   EI_ASSIGN_OR_RETURN(const Sides sides, load_sides(settings, other, context.console));
   std::optional<text::ChatTemplate> chat;
-  if (has_template(settings, sides.engine->tokenizer())) {
-    EI_ASSIGN_OR_RETURN(chat, choose_template(settings, sides.engine->tokenizer()));
+  if (!sides.engine->tokenizer().chat_template().empty()) {
+    EI_ASSIGN_OR_RETURN(chat, choose_template({}, sides.engine->tokenizer()));
   }
   EI_ASSIGN_OR_RETURN(eval::ChatFrame frame, eval::make_chat_frame(sides.engine->tokenizer(), chat));
   Evaluation evaluation(context, sides, std::move(also), std::move(frame), std::move(haystacks));

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
+#include "base/units.h"
 #include "cli/command.h"
 #include "cli/setup.h"
 #include "cli/version.h"

@@ -2,6 +2,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/units.h"
 #include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/input.h"
@@ -42,8 +43,7 @@ Result<int> command_inspect(const CommandContext& context) {
   EI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                       new_session(*engine, settings, context.interrupts.stop_now()));
   if (session->planner() != nullptr) session->planner()->keep_blocks(true);
-  EI_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, prompt_tokens(settings, engine->tokenizer(), prompt));
-  if (tokens.empty()) return Error{ErrorKind::kUsage, "the prompt is empty: give -p TEXT or -f FILE"};
+  EI_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, tokens_of(settings, engine->tokenizer(), prompt));
 
   GenerateOptions options = generate_options(settings, context.interrupts);
   options.sampler.ignore_eos = false;  // the end token may come: the page shows where the answer ends

@@ -16,6 +16,7 @@
 #include "cli/progress.h"
 #include "cli/setup.h"
 #include "cli/sides.h"
+#include "engine/fits.h"
 #include "eval/logits_spool.h"
 #include "eval/metrics.h"
 
@@ -104,7 +105,7 @@ class Scorer {
     settings.ctx_size = context_tokens_;
     EI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                         new_session(*side.engine, settings, context_.interrupts.stop_now()));
-    EI_RETURN_IF_ERROR(check_cache_fits(*session, settings, context_tokens_));
+    EI_RETURN_IF_ERROR(check_cache_fits(*session, context_tokens_));
     EI_RETURN_IF_ERROR(settings.decode ? decode_half(*session, chunk, on_row) : read_whole(*session, chunk, on_row));
     read_tokens_ += context_tokens_;
     return {};

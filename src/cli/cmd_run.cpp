@@ -2,12 +2,14 @@
 // as it is.
 
 #include "base/clock.h"
+#include "base/units.h"
 #include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/input.h"
 #include "cli/kv_options.h"
 #include "cli/progress.h"
 #include "cli/setup.h"
+#include "engine/fits.h"
 #include "report/plan_file.h"
 
 namespace ei::cli {
@@ -69,8 +71,7 @@ Result<int> command_run(const CommandContext& context) {
   EI_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(settings, context.console));
   EI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                       new_session(*engine, settings, context.interrupts.stop_now()));
-  EI_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens, prompt_tokens(settings, engine->tokenizer(), prompt));
-  if (tokens.empty()) return Error{ErrorKind::kUsage, "the prompt is empty: give -p TEXT or -f FILE"};
+  EI_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens, tokens_of(settings, engine->tokenizer(), prompt));
   show_prompt(context, prompt);
   if (dumps_plan && session->planner() != nullptr) session->planner()->keep_blocks(true);
 

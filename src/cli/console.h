@@ -57,9 +57,4 @@ class Console {
 // Of the terminal that stderr is; 80 where it does not say.
 int64_t terminal_columns();
 
-// "1.5 GiB"
-std::string format_bytes(double bytes);
-// "0.42 s", "3 min 05 s"
-std::string format_seconds(double seconds);
-
 }  // namespace ei::cli

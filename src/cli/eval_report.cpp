@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/result.h"
+#include "base/units.h"
 #include "cli/console.h"
 
 namespace ei::cli {

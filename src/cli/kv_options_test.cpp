@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "cli/method_options.h"
-#include "cli/parse_words.h"
 #include "policy/registry.h"
+#include "support/parse_words.h"
 
 namespace ei::cli {
 namespace {

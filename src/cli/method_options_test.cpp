@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "cli/parse_words.h"
 #include "policy/registry.h"
+#include "support/parse_words.h"
 
 namespace ei::cli {
 namespace {

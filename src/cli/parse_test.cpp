@@ -8,7 +8,7 @@
 
 #include "cli/config_file.h"
 #include "cli/option_values.h"
-#include "cli/parse_words.h"
+#include "support/parse_words.h"
 
 namespace ei::cli {
 namespace {

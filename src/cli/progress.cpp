@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/units.h"
 
 namespace ei::cli {
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
+#include "base/units.h"
 #include "engine/memory.h"
 
 namespace ei::cli {

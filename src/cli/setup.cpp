@@ -6,10 +6,11 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "base/clock.h"
 #include "base/cores.h"
+#include "base/units.h"
 #include "cli/kv_options.h"
 #include "cli/method_options.h"
+#include "engine/fits.h"
 #include "engine/memory.h"
 
 namespace ei::cli {
@@ -83,10 +84,9 @@ Result<std::unique_ptr<Engine>> load_engine(const Settings& settings, const Cons
 }
 
 void warn_beyond_training(const Engine& engine, int64_t tokens, const Console& console) {
-  const int64_t trained = engine.config().context;
-  if (tokens <= trained) return;
+  if (!beyond_training(engine, tokens)) return;
   console.warn(str_format("a text of %lld tokens is longer than the %lld this model was trained for",
-                          static_cast<long long>(tokens), static_cast<long long>(trained)));
+                          static_cast<long long>(tokens), static_cast<long long>(engine.config().context)));
 }
 
 Result<std::unique_ptr<Session>> new_session(const Engine& engine, const Settings& settings,
@@ -101,33 +101,6 @@ Result<std::unique_ptr<Session>> new_session(const Engine& engine, const Setting
   EI_ASSIGN_OR_RETURN(options.kv, kv_options(settings));
   options.cancel = &cancel;
   return engine.new_session(options);
-}
-
-Status check_cache_fits(const Session& session, const Settings& settings, int64_t tokens) {
-  const Engine& engine = session.engine();
-  const DType standard = engine.backend().default_kv_type();
-  const MemoryNeed need =
-      memory_need(engine.config(), engine.file(), std::min(tokens, session.context()),
-                  key_type(settings).value_or(standard), value_type(settings).value_or(standard), settings.batch_size);
-  const double more =
-      static_cast<double>(need.kv) + static_cast<double>(need.scratch) - static_cast<double>(session.store().bytes());
-  const int64_t available = free_bytes(engine.backend());
-  if (available < 0 || more <= static_cast<double>(available)) return {};
-  return make_error(ErrorKind::kMemory,
-                    "a context of %lld tokens needs %s more, but only %s of memory is available; shorten the text or "
-                    "ask for fewer tokens",
-                    static_cast<long long>(tokens), format_bytes(more).c_str(),
-                    format_bytes(static_cast<double>(available)).c_str());
-}
-
-Status check_prompt_fits(const Session& session, int64_t prompt_tokens) {
-  if (prompt_tokens <= session.context()) return {};
-  const int64_t trained = session.engine().config().context;
-  const std::string cure = prompt_tokens <= trained ? "raise --ctx-size"
-                                                    : str_format("this model was trained for %lld, shorten it",
-                                                                 static_cast<long long>(trained));
-  return make_error(ErrorKind::kUsage, "prompt is longer than the context: %lld > %lld tokens; %s",
-                    static_cast<long long>(prompt_tokens), static_cast<long long>(session.context()), cure.c_str());
 }
 
 std::string device_list(bool json) {

@@ -1,4 +1,4 @@
-// From settings to a loaded model and a session, refusing what does not fit in memory before it is allocated.
+// From settings to a loaded model and a session.
 #pragma once
 
 #include <memory>
@@ -28,11 +28,6 @@ int64_t capped_threads(int64_t threads, const Console& console);
 Result<std::unique_ptr<Engine>> load_engine(const Settings& settings, const Console& console);
 void warn_beyond_training(const Engine& engine, int64_t tokens, const Console& console);
 Result<std::unique_ptr<Session>> new_session(const Engine& engine, const Settings& settings, const CancelToken& cancel);
-
-// kMemory when a cache of `tokens` tokens does not fit beside what is already loaded.
-Status check_cache_fits(const Session& session, const Settings& settings, int64_t tokens);
-// kUsage when the prompt leaves no room in the context.
-Status check_prompt_fits(const Session& session, int64_t prompt_tokens);
 
 std::string device_list(bool json);
 

@@ -2,9 +2,9 @@
 // memory the host cannot read will ask for.
 #include <gtest/gtest.h>
 
-#include "engine/embedded_engine.h"
-#include "engine/guarded_backend.h"
-#include "kv/temp_folder.h"
+#include "support/embedded_engine.h"
+#include "support/guarded_backend.h"
+#include "support/temp_folder.h"
 
 namespace ei {
 namespace {

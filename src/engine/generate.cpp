@@ -16,7 +16,7 @@ Result<GenerateResult> generate(Session& session, std::span<const int32_t> promp
   EI_ASSIGN_OR_RETURN(auto sampler, text::Sampler::create(tokenizer, options.sampler));
   GenerateResult result;
   result.seed = sampler->seed();
-  sampler->accept(options.held);
+  sampler->accept(session.tokens());
   sampler->accept(prompt);
   const double start = now_s();
   EI_RETURN_IF_ERROR(session.prefill(prompt, callbacks.on_progress));

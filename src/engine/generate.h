@@ -21,7 +21,6 @@ struct GenerateOptions {
   bool ignore_eos = false;
   std::vector<std::string> stop;  // generation ends in front of any of these
   text::SamplerOptions sampler;
-  std::span<const int32_t> held;           // the text in front of the prompt, read before: penalties look at it too
   const CancelToken* stop_soon = nullptr;  // stop after the current token and return what there is
 };
 
@@ -39,6 +38,7 @@ struct GenerateResult {
   uint32_t seed = 0;
 };
 
+// Reads `prompt` behind what the session holds; penalties look at both.
 Result<GenerateResult> generate(Session& session, std::span<const int32_t> prompt, const GenerateOptions& options,
                                 const GenerateCallbacks& callbacks);
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/embedded_engine.h"
+#include "support/embedded_engine.h"
 
 namespace ei {
 namespace {
@@ -22,7 +22,6 @@ int32_t first_token(const std::vector<int32_t>& held, const std::vector<int32_t>
   GenerateOptions options;
   options.max_tokens = 1;
   options.ignore_eos = true;
-  options.held = held;
   options.sampler.temp = 0;
   options.sampler.presence_penalty = penalty;
   options.sampler.repeat_last_n = last_n;

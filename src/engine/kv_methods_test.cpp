@@ -5,22 +5,13 @@
 #include <cmath>
 #include <string>
 
-#include "engine/embedded_engine.h"
 #include "policy/registry.h"
+#include "support/latent_sessions.h"
 
 namespace ei {
 namespace {
 
 constexpr int64_t kPrompt = 300;
-
-const Engine& one_thread_engine() {
-  static const std::unique_ptr<Engine> loaded = [] {
-    EngineOptions options;
-    options.backend_options.threads = 1;
-    return load_embedded(options);
-  }();
-  return *loaded;
-}
 
 SessionOptions session_options(const policy::KvEntry& entry, int32_t budget, const CancelToken* cancel = nullptr) {
   SessionOptions options;
@@ -49,19 +40,15 @@ void for_every_method(Check check) {
   }
 }
 
-void generate(Session& session, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) ASSERT_TRUE(session.decode(likeliest(session)).ok());
-}
-
 TEST(KvMethodsInSessions, ABudgetForEverythingGivesTheLogitsOfFull) {
   const std::vector<int32_t> tokens = random_tokens(kPrompt, 1);
   const auto full = open_session(one_thread_engine(), {});
   ASSERT_TRUE(full->prefill(tokens).ok());
-  generate(*full, 20);
+  feed_likeliest(*full, 20);
   for_every_method([&](const policy::KvEntry& entry) {
     const auto session = open_session(one_thread_engine(), session_options(entry, kPrompt + 20));
     ASSERT_TRUE(session->prefill(tokens).ok());
-    generate(*session, 20);
+    feed_likeliest(*session, 20);
     EXPECT_EQ(session->stats().compressions, 0);
     EXPECT_EQ(logits_of(*session), logits_of(*full));
   });

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "engine/session_state.h"
+#include "engine/wanted_logits.h"
 #include "kv/rewind.h"
 
 namespace ei {
@@ -19,23 +20,6 @@ Status Session::prefill(std::span<const int32_t> tokens, const ProgressFn& progr
   return evaluate(tokens, nullptr, progress);
 }
 
-Status Session::State::each_row(Rows out, std::span<const int64_t> rows, const std::function<void(int64_t)>& on_row) {
-  const auto many = static_cast<size_t>(logits_rows());
-  for (size_t done = 0; done < rows.size();) {
-    const std::span<const int64_t> next =
-        rows.subspan(done, done == 0 ? static_cast<size_t>(out.logits.rows) : std::min(many, rows.size() - done));
-    if (done > 0) {
-      EI_ASSIGN_OR_RETURN(out.logits, more_logits(out.normed, next));
-    }
-    for (size_t i = 0; i < next.size(); ++i) {
-      stream->read(out.logits.row_range(static_cast<int64_t>(i), 1), logits.data());
-      on_row(next[i]);
-    }
-    done += next.size();
-  }
-  return {};
-}
-
 Status Session::evaluate(std::span<const int32_t> tokens, const LogitsFn& on_logits, const ProgressFn& progress,
                          const RowFilter& wanted) {
   State& state = *state_;
@@ -47,6 +31,7 @@ Status Session::evaluate(std::span<const int32_t> tokens, const LogitsFn& on_log
   const double start = now_s();
   state.stream->enter(Phase::kPrompt, total);
   state.logits.resize(static_cast<size_t>(state.model.config().vocab));
+  const int64_t most_rows = logits_together(state.model.config().vocab);
   double shown_s = start;
   const auto show = [&](int64_t done) {
     shown_s = now_s();
@@ -57,14 +42,9 @@ Status Session::evaluate(std::span<const int32_t> tokens, const LogitsFn& on_log
     const int64_t first = position();
     const int64_t count =
         sparse ? state.planner->chunk_end(first, state.batch) - first : std::min(state.batch, total - done);
-    std::vector<int64_t> rows;  // whose logits are computed, counted from the first of them
-    int64_t tail = 0;           // rows of the chunk from that one on
-    for (int64_t row = 0; row < count; ++row) {
-      // The last token's are always: they predict what follows.
-      if (!handed_over(first + row) && first + row + 1 < end) continue;
-      if (rows.empty()) tail = count - row;
-      rows.push_back(row - (count - tail));
-    }
+    // The last token's logits are always computed: they predict what follows.
+    const auto [tail, rows] =
+        wanted_rows(count, [&](int64_t row) { return handed_over(first + row) || first + row + 1 == end; });
     const double chunk_start = now_s();
     if (progress) {
       // A chunk of a large model takes long: its layers show in between.
@@ -73,13 +53,13 @@ Status Session::evaluate(std::span<const int32_t> tokens, const LogitsFn& on_log
       };
     }
     Result<State::Rows> read = state.read_chunk(tokens.subspan(static_cast<size_t>(done), static_cast<size_t>(count)),
-                                                {.tail = tail, .logits = state.together(rows)});
+                                                {.tail = tail, .logits = leading_run(rows, most_rows)});
     state.on_layers = nullptr;
     EI_ASSIGN_OR_RETURN(const State::Rows out, std::move(read));
     done += count;
     state.stats.prompt_s += now_s() - chunk_start;
-    EI_RETURN_IF_ERROR(state.each_row(out, rows, [&](int64_t row) {
-      const int64_t at = first + count - tail + row;
+    EI_RETURN_IF_ERROR(state.each_row(out, rows, [&, first_wanted = first + count - tail](int64_t row) {
+      const int64_t at = first_wanted + row;
       if (handed_over(at)) on_logits(at, state.logits);
     }));
     if (progress) show(done);
@@ -135,6 +115,7 @@ Status Session::State::compress_if_due() {
 
 std::span<const float> Session::logits() const { return state_->logits; }
 int64_t Session::position() const { return state_->store.next_position(); }
+std::span<const int32_t> Session::tokens() const { return state_->held; }
 int64_t Session::context() const { return state_->context; }
 int64_t Session::batch() const { return state_->batch; }
 const kv::Store& Session::store() const { return state_->store; }
@@ -164,10 +145,12 @@ Status Session::truncate(int64_t position) {
   }
   state_->logits.clear();
   if (state_->planner) state_->planner->truncate(position);
-  return state_->store.truncate(static_cast<int32_t>(position));
+  EI_RETURN_IF_ERROR(state_->store.truncate(static_cast<int32_t>(position)));
+  state_->held.resize(static_cast<size_t>(position));
+  return {};
 }
 
-Status Session::adopt(kv::Store store) {
+Status Session::adopt(kv::Store store, std::span<const int32_t> tokens) {
   const kv::StoreConfig& ours = state_->store.config();
   const kv::StoreConfig& theirs = store.config();
   if (theirs.layers != ours.layers || theirs.kv_heads != ours.kv_heads || theirs.head_dim != ours.head_dim) {
@@ -183,6 +166,12 @@ Status Session::adopt(kv::Store store) {
     return make_error(ErrorKind::kUsage, "the cache holds %d tokens, the context %lld; raise --ctx-size",
                       store.next_position(), static_cast<long long>(state_->context));
   }
+  if (!tokens.empty() && static_cast<int64_t>(tokens.size()) != store.next_position()) {
+    return make_error(ErrorKind::kUsage, "the cache holds %d tokens, its text has %zu", store.next_position(),
+                      tokens.size());
+  }
+  state_->held.assign(tokens.begin(), tokens.end());
+  state_->held.resize(static_cast<size_t>(store.next_position()), text::kNoToken);
   state_->store = std::move(store);
   state_->logits.clear();
   state_->compression_due = false;

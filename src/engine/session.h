@@ -62,6 +62,8 @@ class Session {
 
   std::span<const float> logits() const;  // [vocab] of the last token fed; empty before the first
   int64_t position() const;               // tokens held
+  // [position()]: which; text::kNoToken where an adopted cache came without its text.
+  std::span<const int32_t> tokens() const;
   int64_t context() const;
   int64_t batch() const;  // prompt tokens per chunk
   // Forgets everything from `position` on (a rewound chat). kUsage when a compression has dropped what reading on from
@@ -75,7 +77,8 @@ class Session {
   // Goes on with another cache of this model: one that was loaded, or a fork. It counts as a prompt that has just been
   // read: what the session knew of its own (recorded queries, the compression's clock, the planner's index and habits)
   // is forgotten. kUsage when its shape or types are not this session's, or it is longer than the context.
-  Status adopt(kv::Store store);
+  // `tokens`: the text it was made from, all of it or nothing.
+  Status adopt(kv::Store store, std::span<const int32_t> tokens = {});
 
   const kv::Store& store() const;
   const SessionStats& stats() const;

@@ -28,13 +28,14 @@ struct Session::State {
   std::optional<kv::Compressor> compressor;  // none: the whole cache stays
   std::vector<int32_t> windows;              // [layers], of the model: sliding windows
   bool compression_due = false;              // also after an interruption
+  std::vector<int32_t> held{};               // the tokens in the store
   SessionStats stats{};
   std::vector<float> logits{};                  // [vocab] of the last token fed
   std::function<void(int layers)> on_layers{};  // while a chunk of a prompt runs: how many layers it has behind it
   std::vector<model::RopeAngles> angles{};      // one per rope of the model, for the current chunk
 
   // How much of a chunk is wanted: its last `tail` rows to their end (0: only the cache is filled), and the logits of
-  // the first `logits` of these, at most logits_rows().
+  // the first `logits` of these (wanted_logits.h).
   struct Wanted {
     int64_t tail = 0;
     int64_t logits = 0;
@@ -49,12 +50,8 @@ struct Session::State {
   Result<Rows> forward(std::span<const int32_t> chunk, Wanted wanted, bool plan);
   // The same for a chunk of a prompt, with the statistics.
   Result<Rows> read_chunk(std::span<const int32_t> chunk, Wanted wanted);
-  // Logits of these rows of Rows::normed, at most logits_rows().
+  // Logits of these rows of Rows::normed, at most logits_together().
   Result<Matrix> more_logits(Matrix normed, std::span<const int64_t> rows);
-  // Rows of logits computed together: bounded memory.
-  int64_t logits_rows() const;
-  // How many of these rows (ascending, from 0) follow each other without a gap, at most logits_rows().
-  int64_t together(std::span<const int64_t> rows) const;
   // Does the planner decide what this chunk reads? Only where slots are positions.
   bool sparse() const { return planner.has_value() && store.exact(); }
   // Compresses when it is due; the time and what was dropped go to the statistics.
@@ -64,9 +61,9 @@ struct Session::State {
   Status each_row(Rows out, std::span<const int64_t> rows, const std::function<void(int64_t row)>& on_row);
 
  private:
+  // Records the forward pass: prefill.cpp.
   Result<Rows> record(std::span<const int32_t> chunk, Wanted wanted, bool plan);
-  // Query-key pairs of dense attention over a chunk, all layers and kv_heads.
-  double dense_pairs(int64_t first, int64_t tokens) const;
+  void attend(int layer, const model::Activations& act, int32_t first_position, const BlockPlan* blocks);
   std::vector<RopeTable> stage_angles(int32_t first_position, int64_t tokens);
 };
 

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <thread>
 
-#include "engine/embedded_engine.h"
+#include "support/embedded_engine.h"
 
 namespace ei {
 namespace {

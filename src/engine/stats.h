@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "model/config.h"
+
 namespace ei {
 
 struct SessionStats {
@@ -29,5 +31,10 @@ struct SessionStats {
 
   double density() const { return pairs_dense > 0 ? pairs / pairs_dense : 1.0; }
 };
+
+// Query-key pairs of dense causal attention of `tokens` rows behind `first` others: of one kv_head with a window (0:
+// none), and of all layers and kv_heads.
+double causal_pairs(int64_t first, int64_t tokens, int64_t window);
+double dense_pairs(const model::Config& config, int64_t first, int64_t tokens);
 
 }  // namespace ei

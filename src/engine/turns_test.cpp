@@ -1,94 +1,12 @@
 // Sparse prefill and KV compression together, over several turns: cancelled in the middle, saved and gone on with.
+#include "support/turns.h"
+
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 
-#include "engine/embedded_engine.h"
-
 namespace ei {
 namespace {
-
-constexpr int32_t kBudget = 128;
-constexpr int32_t kGap = 16;
-constexpr int32_t kRepeat = 64;
-
-// One provider for any number of rows, so that cuts of a prompt may be compared bit for bit.
-const Engine& one_provider_engine() {
-  static const std::unique_ptr<Engine> loaded = [] {
-    EngineOptions options;
-    options.backend_options.threads = 1;
-    options.backend_options.dense = "ggml";
-    return load_embedded(options);
-  }();
-  return *loaded;
-}
-
-SessionOptions both(int64_t batch = 0) {
-  SessionOptions options;
-  options.method = "entropyinfer";
-  options.prefill = policy::find_method("entropyinfer")->prefill;
-  options.prefill->segment = 64;
-  options.prefill->threshold = 128;
-  options.prefill->base_budget = 64;
-  options.prefill->last_dense = false;
-  options.kv = policy::KvOptions{
-      .rule = policy::KvRule::kLatent, .budget = kBudget, .gap = kGap, .window = 32, .repeat = kRepeat};
-  options.batch = batch;
-  return options;
-}
-
-// Feeds `count` tokens of its own choice; the logits behind each.
-std::vector<std::vector<float>> speak(Session& session, int count) {
-  std::vector<std::vector<float>> all;
-  for (int i = 0; i < count; ++i) {
-    EXPECT_TRUE(session.decode(likeliest(session)).ok());
-    all.push_back(logits_of(session));
-  }
-  return all;
-}
-
-struct Turn {
-  int64_t prompt;
-  int answer;
-};
-constexpr Turn kTurns[] = {{1000, 20}, {300, 90}, {3, 5}, {500, 30}};
-
-// The logits behind every prompt and every generated token of all turns.
-std::vector<std::vector<float>> converse(Session& session) {
-  std::vector<std::vector<float>> all;
-  uint64_t seed = 0;
-  for (const Turn& turn : kTurns) {
-    EXPECT_TRUE(session.prefill(random_tokens(turn.prompt, ++seed)).ok());
-    all.push_back(logits_of(session));
-    for (std::vector<float>& logits : speak(session, turn.answer)) all.push_back(std::move(logits));
-  }
-  return all;
-}
-
-TEST(Turns, EqualDenseOnesBitForBitWhenTheBudgetOfThePromptCoversEverything) {
-  SessionOptions covering = both();
-  covering.prefill->threshold = 0;
-  covering.prefill->layer_skip = 0;
-  covering.prefill->base_budget = 4096;
-  SessionOptions dense = both();
-  dense.prefill = policy::PrefillOptions{};
-  const auto session = open_session(one_provider_engine(), covering);
-  EXPECT_EQ(converse(*session), converse(*open_session(one_provider_engine(), dense)));
-  EXPECT_EQ(session->stats().compressions, 4);
-}
-
-TEST(Turns, StayInsideTheBudgetHoweverTheirPromptsAreCut) {
-  const auto session = open_session(one_provider_engine(), both(4096));
-  const std::vector<std::vector<float>> whole = converse(*session);
-  EXPECT_LE(longest(*session), kBudget + kRepeat);
-  EXPECT_FALSE(session->store().exact());
-  EXPECT_EQ(session->stats().compressions, 4);  // once in the first turn, twice in the second, once in the last
-  EXPECT_LT(session->stats().density(), 0.9);
-  EXPECT_EQ(session->planner()->held_bytes(), 0);
-  for (const int64_t batch : {64, 100})
-    EXPECT_EQ(converse(*open_session(one_provider_engine(), both(batch))), whole) << "batch " << batch;
-}
 
 // Reads `tokens`, is stopped behind `at` of them, and reads on.
 void read_in_two(Session& session, CancelToken& cancel, const std::vector<int32_t>& tokens, int64_t at) {
@@ -107,8 +25,8 @@ TEST(Turns, CancelledInAPromptOrBetweenTokensGoOnAsIfNothingHadBeen) {
   CancelToken cancel;
   const std::vector<int32_t> first = random_tokens(960, 1);
   const std::vector<int32_t> second = random_tokens(300, 2);
-  const auto smooth = open_session(one_provider_engine(), both(64));
-  SessionOptions options = both(64);
+  const auto smooth = open_session(one_provider_engine(), sparse_and_latent(64));
+  SessionOptions options = sparse_and_latent(64);
   options.cancel = &cancel;
   const auto session = open_session(one_provider_engine(), options);
 
@@ -134,7 +52,7 @@ TEST(Turns, CancelledInAPromptOrBetweenTokensGoOnAsIfNothingHadBeen) {
 
 TEST(Turns, ACancelledCompressionLeavesThePlannersIndexAsWell) {
   CancelToken cancel;
-  SessionOptions options = both(64);
+  SessionOptions options = sparse_and_latent(64);
   options.kv->gap = -1;
   options.cancel = &cancel;
   const auto session = open_session(one_provider_engine(), options);
@@ -146,7 +64,7 @@ TEST(Turns, ACancelledCompressionLeavesThePlannersIndexAsWell) {
   EXPECT_GT(session->planner()->held_bytes(), 0);
   cancel.reset();
   const auto undisturbed = [&] {
-    SessionOptions keep = both(64);
+    SessionOptions keep = sparse_and_latent(64);
     keep.kv = policy::KvOptions{};
     return open_session(one_provider_engine(), keep);
   }();
@@ -158,30 +76,13 @@ TEST(Turns, ACancelledCompressionLeavesThePlannersIndexAsWell) {
   EXPECT_EQ(session->planner()->held_bytes(), 0);
 }
 
-class SavedTurns : public testing::Test {
- protected:
-  ~SavedTurns() override { unlink(path_.c_str()); }
-
-  void save(const Session& session) const {
-    ASSERT_TRUE(session.store().save(path_, one_provider_engine().model_hash()).ok());
-  }
-  void load_into(Session& session) const {
-    auto loaded = kv::Store::load(path_, one_provider_engine().model_hash(), one_provider_engine().backend());
-    ASSERT_TRUE(loaded.ok()) << loaded.error().message;
-    const Status adopted = session.adopt(std::move(loaded).value());
-    ASSERT_TRUE(adopted.ok()) << adopted.error().message;
-  }
-
-  const std::string path_ = testing::TempDir() + "turns_" + std::to_string(getpid()) + ".kv";
-};
-
 TEST_F(SavedTurns, ACompressedCacheGoesOnAsAPromptJustRead) {
-  const auto session = open_session(one_provider_engine(), both());
+  const auto session = open_session(one_provider_engine(), sparse_and_latent());
   ASSERT_TRUE(session->prefill(random_tokens(1000, 1)).ok());
   speak(*session, 20);
   ASSERT_EQ(session->stats().compressions, 1);
   save(*session);
-  const auto other = open_session(one_provider_engine(), both());
+  const auto other = open_session(one_provider_engine(), sparse_and_latent());
   load_into(*other);
   EXPECT_EQ(other->position(), 1020);
   EXPECT_TRUE(other->logits().empty()) << "they are not in the file";
@@ -197,12 +98,12 @@ TEST_F(SavedTurns, ACompressedCacheGoesOnAsAPromptJustRead) {
 }
 
 TEST_F(SavedTurns, TheGapIsCountedFromTheLoadAndOnlyQueriesSinceThenDecide) {
-  const auto session = open_session(one_provider_engine(), both());
+  const auto session = open_session(one_provider_engine(), sparse_and_latent());
   ASSERT_TRUE(session->prefill(random_tokens(1000, 1)).ok());
   speak(*session, kGap - 1);
   ASSERT_EQ(session->stats().compressions, 0);
   save(*session);
-  const auto other = open_session(one_provider_engine(), both());
+  const auto other = open_session(one_provider_engine(), sparse_and_latent());
   load_into(*other);
   for (int i = 0; i + 1 < kGap; ++i) {
     ASSERT_TRUE(other->decode(100 + i).ok());
@@ -214,33 +115,13 @@ TEST_F(SavedTurns, TheGapIsCountedFromTheLoadAndOnlyQueriesSinceThenDecide) {
   EXPECT_EQ(longest(*other), kBudget);
 }
 
-TEST_F(SavedTurns, AWholeCacheIsReadOnSparselyFromKeysAlone) {
-  const auto session = open_session(one_provider_engine(), both());
-  ASSERT_TRUE(session->prefill(random_tokens(1024, 1)).ok());
-  save(*session);
-  const auto fresh = open_session(one_provider_engine(), both());
-  load_into(*fresh);
-  ASSERT_TRUE(fresh->store().exact());
-  ASSERT_TRUE(fresh->prefill(random_tokens(512, 2)).ok());
-  EXPECT_LT(fresh->stats().density(), 0.9);
-  EXPECT_GT(fresh->planner()->held_bytes(), 0);
-  // A session that has read something else forgets it: the same logits bit for bit.
-  const auto used = open_session(one_provider_engine(), both(100));
-  converse(*used);
-  load_into(*used);
-  EXPECT_EQ(used->planner()->held_bytes(), 0);
-  ASSERT_TRUE(used->prefill(random_tokens(512, 2)).ok());
-  EXPECT_EQ(logits_of(*used), logits_of(*fresh));
-  EXPECT_EQ(speak(*used, 30), speak(*fresh, 30));
-}
-
 TEST_F(SavedTurns, ACacheOfOtherTypesOrTooLongIsRefusedAndChangesNothing) {
-  const auto session = open_session(one_provider_engine(), both());
+  const auto session = open_session(one_provider_engine(), sparse_and_latent());
   ASSERT_TRUE(session->prefill(random_tokens(200, 1)).ok());
   save(*session);
-  SessionOptions wide = both();
+  SessionOptions wide = sparse_and_latent();
   wide.key_type = wide.value_type = DType::kF32;
-  SessionOptions narrow = both();
+  SessionOptions narrow = sparse_and_latent();
   narrow.context = 100;
   for (const SessionOptions& options : {wide, narrow}) {
     const auto other = open_session(one_provider_engine(), options);

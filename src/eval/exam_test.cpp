@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <set>
 
-#include "engine/embedded_engine.h"
 #include "eval/exam_reader.h"
 #include "eval/metrics.h"
 #include "eval/tasks.h"
+#include "support/embedded_engine.h"
 
 namespace ei::eval {
 namespace {

@@ -5,11 +5,11 @@
 #include <string>
 
 #include "kv/checksum.h"
-#include "kv/fake_backend.h"
 #include "kv/file_stream.h"
-#include "kv/naive_store.h"
 #include "kv/store.h"
-#include "kv/temp_folder.h"
+#include "support/fake_backend.h"
+#include "support/naive_store.h"
+#include "support/temp_folder.h"
 
 namespace ei::kv {
 namespace {

@@ -3,50 +3,19 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
-#include <thread>
 
 #include "base/clock.h"
-#include "kv/fake_backend.h"
-#include "kv/naive_store.h"
+#include "support/fake_backend.h"
+#include "support/naive_store.h"
 
 namespace ei::kv {
 namespace {
-
-constexpr StoreConfig kSmall{
-    .layers = 2, .kv_heads = 2, .head_dim = 16, .key_type = DType::kF32, .value_type = DType::kF32, .page_slots = 32};
 
 KeepList first_slots(int64_t count) {
   KeepList keep(static_cast<size_t>(count));
   std::iota(keep.begin(), keep.end(), 0);
   return keep;
 }
-
-KeepList every(int64_t stride, int64_t length) {
-  KeepList keep;
-  for (int64_t slot = 0; slot < length; slot += stride) keep.push_back(static_cast<int32_t>(slot));
-  return keep;
-}
-
-// A store and its model, filled together.
-struct Filled {
-  explicit Filled(const Backend& memory, const StoreConfig& config = kSmall)
-      : backend(memory), store(memory, config), naive(config) {}
-  void feed(int64_t count) {
-    ASSERT_TRUE(store.reserve(count).ok());
-    naive.reserve(count);
-    for (int l = 0; l < store.config().layers; ++l) naive.append(store, backend, l, count, number);
-  }
-  void compact(int layer, int head, const KeepList& keep) {
-    ASSERT_TRUE(store.compact(layer, head, keep).ok());
-    naive.compact(layer, head, keep);
-  }
-  void expect_equal() const { naive.expect_equal(store, backend); }
-
-  const Backend& backend;
-  Store store;
-  NaiveStore naive;
-  uint64_t number = 1;
-};
 
 TEST(Store, StartsEmptyExactAndWithoutMemory) {
   FakeBackend backend;
@@ -265,46 +234,6 @@ TEST(Store, ReturnsMemoryToTheSystemWhenCompacted) {
   EXPECT_EQ(store.bytes(), int64_t{2} << 20);
   EXPECT_EQ(store.bytes_full(), int64_t{64} << 20);
   EXPECT_LT(current_rss_bytes() - empty, int64_t{12} << 20);
-}
-
-TEST(Store, ForksWorkInParallelOnOnePool) {
-  FakeBackend backend;
-  Filled base(backend);
-  base.feed(75);
-  const auto work = [&backend, &base](Store store, uint64_t seed) {
-    Random random(seed);
-    NaiveStore naive = base.naive;
-    uint64_t number = seed << 32;
-    for (int round = 0; round < 150; ++round) {
-      const int64_t count = random.between(1, 40);
-      ASSERT_TRUE(store.reserve(count).ok());
-      naive.reserve(count);
-      for (int l = 0; l < kSmall.layers; ++l) naive.append(store, backend, l, count, number);
-      auto fork = store.fork();
-      ASSERT_TRUE(fork.ok());
-      if (random.below(2) == 0) store = std::move(fork).value();
-      for (int h = 0; h < kSmall.kv_heads; ++h) {
-        const KeepList keep = every(random.between(1, 3), store.length(0, h));
-        ASSERT_TRUE(store.compact(0, h, keep).ok());
-        naive.compact(0, h, keep);
-      }
-      if (round % 10 == 9) {
-        const auto position = static_cast<int32_t>(random.below(store.next_position()));
-        ASSERT_TRUE(store.truncate(position).ok());
-        naive.truncate(position);
-      }
-      naive.expect_equal(store, backend);
-      if (testing::Test::HasFailure()) return;
-    }
-  };
-  auto left = base.store.fork();
-  auto right = base.store.fork();
-  ASSERT_TRUE(left.ok() && right.ok());
-  std::thread first(work, std::move(left).value(), 1);
-  std::thread second(work, std::move(right).value(), 2);
-  first.join();
-  second.join();
-  base.expect_equal();
 }
 
 }  // namespace

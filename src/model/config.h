@@ -1,5 +1,5 @@
 // model::Config: what a GGUF says about its model, checked and in one shape for all families. A family is data:
-// layer.cpp asks for facts (qk_norm, window, ...), never for a family's name.
+// model.cpp asks for facts (qk_norm, window, ...), never for a family's name.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "gguf/file.h"
-#include "text/test_model.h"
+#include "support/test_model.h"
 
 namespace ei::text {
 namespace {

@@ -4,10 +4,10 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "support/test_model.h"
 #include "text/grammar_check.h"
 #include "text/json_schema.h"
 #include "text/sampler.h"
-#include "text/test_model.h"
 
 namespace ei::text {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/random.h"
-#include "text/test_model.h"
+#include "support/test_model.h"
 
 namespace ei::text {
 namespace {

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "base/random.h"
-#include "text/test_model.h"
+#include "support/test_model.h"
 
 namespace ei::text {
 namespace {

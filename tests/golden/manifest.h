@@ -22,7 +22,8 @@ struct Lists {
 
 class Manifest {
  public:
-  // Reads EI_GOLDEN_DIR, or the folder that lies beside this file. Throws what is wrong: a test fails by it.
+  // Reads the folder data/ beside this file, or the one that EI_GOLDEN_DIR names. Throws what is wrong: a test fails by
+  // it.
   static Manifest open();
 
   const std::string& folder() const { return folder_; }

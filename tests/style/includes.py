@@ -5,6 +5,7 @@ The table of allowed edges is read from the build, so it cannot drift from it. H
 the same way: a room may include them only when it links the library itself.
 """
 
+import pathlib
 import re
 import sys
 
@@ -95,6 +96,28 @@ def check_header(path, root):
     return problems
 
 
+def check_test_headers(root):
+    """What only tests include lies in tests/support: no header of src is out of reach of the program, its tools and
+    benchmarks."""
+    includes = {}
+    for path in tree.list_sources(root):
+        name = path.relative_to(root).as_posix()
+        lines = path.read_text().splitlines()
+        includes[name] = [match[2] for match in map(INCLUDE.match, lines) if match]
+    reached = {name for name in includes if name.endswith((".cpp", ".cu")) and not name.endswith("_test.cpp")
+               and not name.startswith("tests/")}
+    ahead = list(reached)
+    while ahead:
+        folder = pathlib.PurePosixPath(ahead[-1]).parent
+        for header in includes[ahead.pop()]:
+            for candidate in (f"src/{header}", f"{folder}/{header}", header):
+                if candidate in includes and candidate not in reached:
+                    reached.add(candidate)
+                    ahead.append(candidate)
+    return [f"{name}: only tests include it; it belongs in tests/support" for name in includes
+            if name.startswith("src/") and name.endswith((".h", ".cuh")) and name not in reached]
+
+
 def check_acyclic(rooms):
     """Rooms are listed bottom up: a room names only rooms listed before it."""
     seen = set()
@@ -118,6 +141,7 @@ def check(root):
         problems += check_file(path, src, rooms)
         if path.suffix in (".h", ".cuh"):
             problems += check_header(path, root)
+    problems += check_test_headers(root)
     return len(files), problems
 
 

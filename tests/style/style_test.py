@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 import includes
+import prose
 import text
 import tidy
 import tree
@@ -56,6 +57,14 @@ class Includes(Checkout):
             self.write("src/plan/a.cpp", f"#include <{header}>\n")
             self.assertEqual(len(self.problems(includes)), 1, header)
 
+    def test_refuses_a_header_that_only_tests_include(self):
+        self.write("src/base/fake.h", "// A fake.\n#pragma once\n")
+        self.write("src/base/a_test.cpp", '#include "base/fake.h"\n')
+        self.assertIn("src/base/fake.h: only tests include it", self.problems(includes)[0])
+        self.write("src/base/a.h", '// Between.\n#pragma once\n#include "base/fake.h"\n')
+        self.write("bench/b.cpp", '#include "base/a.h"\n')
+        self.assertEqual(self.problems(includes), [])
+
     def test_refuses_a_room_the_build_does_not_know(self):
         self.write("src/extra/a.cpp", "\n")
         self.assertEqual(len(self.problems(includes)), 1)
@@ -71,6 +80,7 @@ class Includes(Checkout):
 
     def test_wants_a_purpose_and_a_guard_in_headers(self):
         self.write("src/plan/a.h", "int a();\n")
+        self.write("src/plan/a.cpp", '#include "plan/a.h"\n')
         self.assertEqual(len(self.problems(includes)), 2)
 
     def test_refuses_rooms_that_are_not_listed_bottom_up(self):
@@ -80,6 +90,39 @@ class Includes(Checkout):
     def test_keeps_the_two_missing_edges_missing(self):
         self.write("src/CMakeLists.txt", "ei_room(tensor)\nei_room(policy DEPS tensor)\n")
         self.assertIn("policy must not know tensor", self.problems(includes)[0])
+
+
+class Prose(Checkout):
+    LONG = "word " * 30
+
+    def test_refuses_prose_beyond_the_column(self):
+        self.write("notes.md", f"# Notes\n\nShort.\n\n{self.LONG}\n")
+        self.assertIn("notes.md:5: prose goes beyond 100 columns", self.problems(prose)[0])
+
+    def test_accepts_long_tables_code_and_words(self):
+        self.write("notes.md", f"# Notes\n\n| {self.LONG} |\n\n```\n{self.LONG}\n```\n\n{'x' * 120}\n")
+        self.assertEqual(self.problems(prose), [])
+
+    def test_wraps_paragraphs_and_items_and_nothing_else(self):
+        item = "1. " + "word " * 30
+        wrapped = prose.wrap_page(f"# Notes\n\n{item}\n   more - of it\n- short\n  lines stay\n")
+        lines = wrapped.split("\n")
+        self.assertLessEqual(max(map(len, lines)), 100)
+        self.assertTrue(lines[3].startswith("   word"))
+        self.assertEqual(lines[-3:], ["- short", "  lines stay", ""])
+        self.assertEqual(prose.wrap_page(wrapped), wrapped)
+        self.assertEqual(wrapped.split(), f"# Notes {item} more - of it - short lines stay".split())
+
+    def test_never_begins_a_line_with_a_mark(self):
+        for mark in ("-", "*", "12.", "#", "|"):
+            lines = prose.wrap(["word " * 19 + f"word {mark} more words behind the mark"])
+            self.assertFalse(any(line.startswith(mark) for line in lines), lines)
+
+    def test_wants_a_page_of_docs_to_say_what_the_reader_gets(self):
+        self.write("docs/page.md", "# Page\n\n## How\n")
+        self.assertIn("what the reader gets", self.problems(prose)[0])
+        self.write("docs/page.md", "# Page\n\nYou get: a page.\n")
+        self.assertEqual(self.problems(prose), [])
 
 
 class Text(Checkout):

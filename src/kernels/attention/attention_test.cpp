@@ -7,8 +7,8 @@
 #include <iterator>
 #include <string>
 
-#include "kernels/attention/random_kv.h"
 #include "kernels/attention/reference/attention_scalar.h"
+#include "support/attention_runs.h"
 
 namespace ei::kernels {
 namespace {
@@ -32,15 +32,6 @@ std::string describe(const AttentionVariant& variant, const AttentionShape& s, u
          dtype_name(s.key_type) + "/" + dtype_name(s.value_type) + (s.compacted ? " compacted" : "");
 }
 
-std::vector<float> result_of(const AttentionVariant& variant, RandomAttention& input, int workers,
-                             const BlockPlan* plan = nullptr) {
-  std::vector<float> out(static_cast<size_t>(input.shape().tokens * input.width()), NAN);
-  AttentionParams params = input.params(out.data());
-  params.plan = plan;
-  run_attention(variant, params, workers);
-  return out;
-}
-
 void expect_close(const std::vector<float>& got, const std::vector<float>& want, Tolerance tolerance) {
   double worst = 0;
   double sum = 0;
@@ -51,14 +42,6 @@ void expect_close(const std::vector<float>& got, const std::vector<float>& want,
   }
   EXPECT_LE(worst, tolerance.max);
   EXPECT_LE(std::sqrt(sum / static_cast<double>(got.size())), tolerance.rms);
-}
-
-std::vector<const AttentionVariant*> usable_variants(const AttentionShape& shape) {
-  std::vector<const AttentionVariant*> found;
-  for (const AttentionVariant* variant : attention_variants()) {
-    if (variant->usable() && variant->accepts(shape.key_type, shape.value_type)) found.push_back(variant);
-  }
-  return found;
 }
 
 void check_shape(const AttentionShape& shape, uint64_t seed, const BlockPlan* plan = nullptr) {
@@ -297,21 +280,6 @@ TEST(Attention, IsDenseWhenThePlanHoldsEveryBlock) {
     const BlockPlan plan = random_plan(shape, {64, 8}, 51, true);
     for (const AttentionVariant* variant : usable_variants(shape))
       EXPECT_TRUE(result_of(*variant, input, 1, &plan) == result_of(*variant, input, 1)) << variant->name;
-  }
-}
-
-TEST(Attention, DoesNotDependOnTheNumberOfWorkers) {
-  for (const DType type : {DType::kBF16, DType::kF16}) {
-    for (const int64_t tokens : {1, 4, 60}) {
-      AttentionShape shape{.kv_heads = 2, .group = 3, .tokens = tokens, .context = 2500};
-      shape.key_type = shape.value_type = type;
-      RandomAttention input(shape, 61);
-      for (const AttentionVariant* variant : usable_variants(shape)) {
-        if (variant == &scalar_attention() && tokens > 4) continue;  // one row at a time: nothing to divide differently
-        const std::vector<float> alone = result_of(*variant, input, 1);
-        for (const int workers : {2, 3}) EXPECT_TRUE(result_of(*variant, input, workers) == alone) << variant->name;
-      }
-    }
   }
 }
 

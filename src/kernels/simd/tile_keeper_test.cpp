@@ -7,7 +7,7 @@
 
 #include "kernels/attention/attention.h"
 #include "kernels/attention/random_kv.h"
-#include "kernels/simd/tiles_emulated.h"
+#include "support/tiles_emulated.h"
 #if defined(__x86_64__)
 #include "kernels/simd/tiles_amx.h"
 #include "kernels/simd/x86_features.h"

@@ -6,13 +6,13 @@
 #include <map>
 #include <thread>
 
-#include "engine/embedded_engine.h"
 #include "gguf/tensor_type.h"
 #include "gpu/engine/sides.h"
-#include "kv/temp_folder.h"
 #include "parity/logits_compare.h"
 #include "parity/parity_bounds.h"
 #include "parity/parity_models.h"
+#include "support/embedded_engine.h"
+#include "support/temp_folder.h"
 
 namespace ei::testing {
 namespace {

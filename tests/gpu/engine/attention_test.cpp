@@ -5,7 +5,7 @@
 
 #include "gpu/engine/sides.h"
 #include "kv/store.h"
-#include "kv/temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace ei::testing {
 namespace {

@@ -11,8 +11,8 @@
 #include "kernels/attention/cpu/lanes_tiles.h"
 #include "kernels/attention/random_kv.h"
 #include "kernels/attention/reference/attention_scalar.h"
-#include "kernels/simd/tiles_emulated.h"
 #include "kernels/simd/vec_emulated.h"
+#include "support/tiles_emulated.h"
 
 namespace ei::kernels {
 namespace {

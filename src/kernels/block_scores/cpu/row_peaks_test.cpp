@@ -11,8 +11,8 @@
 #include "kernels/attention/attention.h"
 #include "kernels/block_scores/cpu/row_peaks_lanes.h"
 #include "kernels/block_scores/cpu/row_peaks_tiles.h"
-#include "kernels/simd/bytes_emulated.h"
-#include "kernels/simd/tiles_emulated.h"
+#include "support/bytes_emulated.h"
+#include "support/tiles_emulated.h"
 
 namespace ei::kernels {
 namespace {

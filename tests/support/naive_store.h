@@ -172,4 +172,34 @@ class NaiveStore {
   int64_t compactions = 0;
 };
 
+inline constexpr StoreConfig kSmall{
+    .layers = 2, .kv_heads = 2, .head_dim = 16, .key_type = DType::kF32, .value_type = DType::kF32, .page_slots = 32};
+
+inline KeepList every(int64_t stride, int64_t length) {
+  KeepList keep;
+  for (int64_t slot = 0; slot < length; slot += stride) keep.push_back(static_cast<int32_t>(slot));
+  return keep;
+}
+
+// A store and its model, filled together.
+struct Filled {
+  explicit Filled(const Backend& memory, const StoreConfig& config = kSmall)
+      : backend(memory), store(memory, config), naive(config) {}
+  void feed(int64_t count) {
+    ASSERT_TRUE(store.reserve(count).ok());
+    naive.reserve(count);
+    for (int l = 0; l < store.config().layers; ++l) naive.append(store, backend, l, count, number);
+  }
+  void compact(int layer, int head, const KeepList& keep) {
+    ASSERT_TRUE(store.compact(layer, head, keep).ok());
+    naive.compact(layer, head, keep);
+  }
+  void expect_equal() const { naive.expect_equal(store, backend); }
+
+  const Backend& backend;
+  Store store;
+  NaiveStore naive;
+  uint64_t number = 1;
+};
+
 }  // namespace ei::kv

@@ -6,9 +6,9 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "support/test_model.h"
 #include "text/chat_template.h"
 #include "text/deep_call.h"
-#include "text/test_model.h"
 
 namespace ei::text {
 namespace {

@@ -1,6 +1,4 @@
 // Window scores: every variant against the reference, over odd shapes, with one worker and with three.
-#include "kernels/window_scores/cpu/window_scores.h"
-
 #include <gtest/gtest.h>
 
 #include <array>
@@ -9,6 +7,7 @@
 #include <thread>
 
 #include "kernels/attention/random_kv.h"
+#include "kernels/window_scores/cpu/window_scores.h"
 #include "kernels/window_scores/reference/window_scores_reference.h"
 
 namespace ei::kernels {

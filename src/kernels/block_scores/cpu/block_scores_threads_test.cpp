@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "kernels/block_scores/cpu/block_scores.h"
-#include "kernels/block_scores/cpu/block_scores_twins.h"
 #include "kernels/block_scores/reference/block_scores_reference.h"
+#include "support/block_scores_twins.h"
 
 namespace ei::kernels {
 namespace {

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "kernels/block_scores/cpu/block_scores.h"
-#include "kernels/block_scores/cpu/block_scores_twins.h"
 #include "kernels/block_scores/cpu/row_peaks_lanes.h"
 #include "kernels/block_scores/cpu/row_peaks_tiles.h"
 #include "kernels/block_scores/reference/block_scores_reference.h"
-#include "kernels/simd/bytes_emulated.h"
-#include "kernels/simd/tiles_emulated.h"
+#include "support/block_scores_twins.h"
+#include "support/bytes_emulated.h"
+#include "support/tiles_emulated.h"
 
 namespace ei::kernels {
 namespace {

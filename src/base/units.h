@@ -1,0 +1,13 @@
+// Numbers as people read them: bytes and seconds with a unit.
+#pragma once
+
+#include <string>
+
+namespace ei {
+
+// "1.5 GiB"
+std::string format_bytes(double bytes);
+// "0.42 s", "3 min 05 s"
+std::string format_seconds(double seconds);
+
+}  // namespace ei
