@@ -69,7 +69,7 @@ Result<Session::State::Rows> Session::State::record(std::span<const int32_t> chu
   for (int layer = 0; layer < model.num_layers(); ++layer) {
     const model::LayerFacts& facts = config.per_layer[static_cast<size_t>(layer)];
     model.project_qkv(*stream, layer, act, ropes[static_cast<size_t>(facts.rope)], store.append(layer, tokens));
-    if (compressor) compressor->observer().record(*stream, layer, model.query(act));
+    if (compressor) compressor->observer().record(*stream, layer, model.query(act), first);
     // Behind the last layer's keys and values only the rows whose logits are wanted matter.
     const bool last = layer + 1 == model.num_layers();
     const model::Activations wanted = last ? act.tail(rows.tail) : act;
