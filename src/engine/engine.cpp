@@ -145,6 +145,8 @@ Result<std::unique_ptr<Session>> Engine::new_session(const SessionOptions& optio
                               .kv_heads = config().kv_heads,
                               .head_dim = config().head_dim,
                               .attention_scale = config().attention_scale,
+                              .slot_bytes = config().head_dim * static_cast<int64_t>(dtype_bytes(store.key_type) +
+                                                                                     dtype_bytes(store.value_type)),
                               .windows = windows};
     EI_ASSIGN_OR_RETURN(compressor, kv::Compressor::create(backend(), kv_options, std::move(shape)));
   }

@@ -20,7 +20,7 @@ Result<Session::State::Rows> Session::State::record(std::span<const int32_t> chu
     const model::LayerFacts& facts = model.config().per_layer[static_cast<size_t>(layer)];
     // Q K V [tokens, heads | kv_heads, head_dim], rotated; K and V go where the store says.
     model.project_qkv(*stream, layer, act, ropes[static_cast<size_t>(facts.rope)], store.append(layer, tokens));
-    if (compressor) compressor->observer().record(*stream, layer, model.query(act));
+    if (compressor) compressor->observer().record(*stream, layer, model.query(act), first);
     // Behind the last layer's keys and values only the rows whose logits are wanted matter.
     const bool last = layer + 1 == model.num_layers();
     const model::Activations wanted = last ? act.tail(rows.tail) : act;

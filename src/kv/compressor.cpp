@@ -9,6 +9,7 @@ namespace ei::kv {
 namespace {
 
 constexpr int kAttention = 300;  // of shared memory
+constexpr int kEntropy = 301;
 
 std::vector<int64_t> lengths_of(const KvView& view) {
   std::vector<int64_t> lengths;
@@ -22,9 +23,21 @@ int64_t longest_head(const KvView& view) {
   return length;
 }
 
+// Do all kv_heads hold the same positions?
+bool aligned(const KvView& view) {
+  const KvHeadView& first = view.heads.front();
+  return std::all_of(view.heads.begin(), view.heads.end(), [&](const KvHeadView& head) {
+    return head.length == first.length && head.listed == first.listed && head.tail_position == first.tail_position &&
+           std::equal(head.listed_positions, head.listed_positions + head.listed, first.listed_positions);
+  });
+}
+
 policy::KvShape method_shape(const CompressorShape& shape) {
   const auto global = std::count(shape.windows.begin(), shape.windows.end(), 0);
-  return {.layers = static_cast<int32_t>(global), .heads = shape.heads, .kv_heads = shape.kv_heads};
+  return {.layers = static_cast<int32_t>(global),
+          .heads = shape.heads,
+          .kv_heads = shape.kv_heads,
+          .slot_bytes = shape.slot_bytes};
 }
 
 }  // namespace
@@ -32,8 +45,14 @@ policy::KvShape method_shape(const CompressorShape& shape) {
 Result<Compressor> Compressor::create(const Backend& backend, const policy::KvOptions& options, CompressorShape shape) {
   std::unique_ptr<policy::KvMethod> method = policy::make_kv_method(options, method_shape(shape));
   EI_CHECK(method != nullptr);
-  ObserverShape observed{.observed = {}, .window = options.window, .width = int64_t{shape.heads} * shape.head_dim};
-  const bool observes = method->needs().attention;
+  EI_RETURN_IF_ERROR(method->check());
+  const policy::QuerySource queries = method->needs().queries;
+  const bool sampled = queries == policy::QuerySource::kSampled;
+  ObserverShape observed{.observed = {},
+                         .window = sampled ? options.samples : options.window,
+                         .width = int64_t{shape.heads} * shape.head_dim,
+                         .sampled = sampled};
+  const bool observes = queries != policy::QuerySource::kNone;
   for (const int32_t window : shape.windows) observed.observed.push_back(observes && window == 0 ? 1 : 0);
   EI_ASSIGN_OR_RETURN(Observer observer, Observer::create(backend, std::move(observed)));
   return Compressor(std::move(method), std::move(shape), std::move(observer));
@@ -70,17 +89,20 @@ int64_t Compressor::most_slots(int64_t prompt, int64_t generated) const {
   if (options().repeat == 0) return all;
   const int64_t window = *std::max_element(shape_.windows.begin(), shape_.windows.end()) + options().window;
   const int64_t before = prompt + std::max(options().gap, 0) + 1;
-  return std::min(all, std::max(before, std::max(method_->most_kept(), window) + options().repeat));
+  const int64_t kept = method_->most_kept(method_->budget_at(all));
+  return std::min(all, std::max(before, std::max(kept, window) + options().repeat));
 }
 
 int64_t Compressor::bytes_for(int64_t slots) const {
   // Attention and about as much again inside the kernel; scores per set, in a row and with their ranks.
-  return slots * (2 * shape_.heads + 4 * method_->num_sets()) * static_cast<int64_t>(sizeof(float));
+  const int64_t ratings = method_->needs().row_entropy ? int64_t{method_->shape().layers} : 0;  // of all layers at once
+  return slots * (2 * shape_.heads + (4 + ratings) * method_->num_sets()) * static_cast<int64_t>(sizeof(float));
 }
 
 Result<int64_t> Compressor::compress(Stream& stream, Store& store) const {
   EI_ASSIGN_OR_RETURN(Decision decision, begin(stream, store));
-  for (size_t index = 0; index < decision.layers.size(); ++index) decide(stream, store, index, decision);
+  for (size_t index = 0; index < decision.layers.size(); ++index) rate(stream, store, index, decision);
+  if (decision.budgets.empty()) share_out(stream, decision);
   EI_RETURN_IF_ERROR(stream.synchronize());
   const int64_t before = store.evicted();
   for (int layer = 0; layer < store.config().layers; ++layer) {
@@ -94,40 +116,68 @@ Result<int64_t> Compressor::compress(Stream& stream, Store& store) const {
 Result<Compressor::Decision> Compressor::begin(Stream& stream, const Store& store) const {
   EI_CHECK_EQ(static_cast<int64_t>(shape_.windows.size()), store.config().layers);
   Decision decision;
-  std::vector<int64_t> held;
+  decision.budget = method_->budget_at(store.next_position());
+  int64_t slots = 0;
   for (int layer = 0; layer < store.config().layers; ++layer) {
     const bool own_window = !takes_part(layer);
     decision.keeps.push_back(own_window ? keep_window(store, layer) : LayerKeeps());
     if (own_window) continue;
     decision.layers.push_back(layer);
-    held.push_back(longest_head(store.view(layer)));
+    decision.states.push_back({.held = longest_head(store.view(layer))});
+    slots = std::max(slots, decision.states.back().held);
   }
-  decision.budgets = method_->layer_budgets(held);
-  if (method_->needs().attention && !held.empty()) {
-    const int64_t slots = *std::max_element(held.begin(), held.end());
-    EI_ASSIGN_OR_RETURN(decision.attention, stream.shared(kAttention, slots * shape_.heads));
+  const policy::KvNeeds needs = method_->needs();
+  const bool unobserved = needs.queries != policy::QuerySource::kNone && observer_.size() == 0;
+  if (unobserved || slots <= decision.budget) decision.layers.clear();  // nothing to decide by, or about
+  if (!needs.row_entropy || decision.layers.empty())
+    decision.budgets = method_->layer_budgets(decision.budget, decision.states);
+  if (needs.queries == policy::QuerySource::kNone || decision.layers.empty()) return decision;
+  EI_ASSIGN_OR_RETURN(decision.attention, stream.shared(kAttention, slots * shape_.heads));
+  if (needs.row_entropy) {
+    EI_ASSIGN_OR_RETURN(decision.entropy, stream.shared(kEntropy, shape_.heads));
   }
+  decision.ratings.resize(decision.layers.size());
   return decision;
 }
 
-void Compressor::decide(Stream& stream, const Store& store, size_t index, Decision& decision) const {
+void Compressor::rate(Stream& stream, const Store& store, size_t index, Decision& decision) const {
   const int layer = decision.layers[index];
   const KvView view = store.view(layer);
-  const bool observes = method_->needs().attention;
-  if (method_->held(lengths_of(view)) <= decision.budgets[index] || (observes && observer_.size() == 0)) return;
-  if (observes) measure_attention(stream, view, layer, decision.attention);
+  const bool known = !decision.budgets.empty();
+  if (known && method_->held(lengths_of(view)) <= decision.budgets[index]) return;
+  if (decision.attention != nullptr) measure_attention(stream, view, layer, decision);
   // The next layer's measurements go to the same place, so this layer's turn is now.
-  stream.host([this, view, index, layer, &decision] {
+  stream.host([this, view, index, layer, known, &decision] {
     const std::vector<int64_t> lengths = lengths_of(view);
-    const policy::LayerMeasures measured{.layer = static_cast<int32_t>(index),
-                                         .lengths = lengths,
-                                         .attention = decision.attention,
-                                         .stride = longest_head(view)};
-    decision.keeps[static_cast<size_t>(layer)] = method_->keep(method_->rate(measured), decision.budgets[index]);
+    policy::LayerMeasures measured{.layer = static_cast<int32_t>(index),
+                                   .lengths = lengths,
+                                   .attention = decision.attention,
+                                   .stride = longest_head(view),
+                                   .aligned = aligned(view)};
+    if (decision.entropy != nullptr) measured.row_entropy = {decision.entropy, static_cast<size_t>(shape_.heads)};
+    policy::LayerRating rating = method_->rate(measured);
+    if (known) {
+      decision.keeps[static_cast<size_t>(layer)] = method_->keep(rating, decision.budgets[index]);
+      return;
+    }
+    decision.states[index].entropy = rating.entropy;
+    decision.ratings[index] = std::move(rating);
   });
 }
 
-void Compressor::measure_attention(Stream& stream, const KvView& view, int layer, float* attention) const {
+// Where entropies decide: all layers have been rated, now they divide the slots.
+void Compressor::share_out(Stream& stream, Decision& decision) const {
+  stream.host([this, &decision] { decision.budgets = method_->layer_budgets(decision.budget, decision.states); });
+  for (size_t index = 0; index < decision.layers.size(); ++index) {
+    stream.host([this, index, &decision] {
+      LayerKeeps& keeps = decision.keeps[static_cast<size_t>(decision.layers[index])];
+      keeps = method_->keep(decision.ratings[index], decision.budgets[index]);
+      decision.ratings[index] = {};
+    });
+  }
+}
+
+void Compressor::measure_attention(Stream& stream, const KvView& view, int layer, const Decision& decision) const {
   const std::vector<int32_t> positions = observer_.positions();
   const Matrix queries = observer_.queries(stream, layer);
   const void* staged = stream.stage(positions.data(), positions.size() * sizeof(positions[0]));
@@ -138,8 +188,9 @@ void Compressor::measure_attention(Stream& stream, const KvView& view, int layer
                         .num_heads = shape_.heads,
                         .scale = shape_.attention_scale,
                         .kv = view,
-                        .scores = attention,
-                        .score_stride = longest_head(view)});
+                        .scores = decision.attention,
+                        .score_stride = longest_head(view),
+                        .entropy = decision.entropy});
 }
 
 Compressor::LayerKeeps Compressor::keep_window(const Store& store, int layer) const {

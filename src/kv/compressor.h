@@ -20,12 +20,13 @@ struct CompressorShape {
   int32_t kv_heads = 0;
   int32_t head_dim = 0;
   float attention_scale = 0;
+  int64_t slot_bytes = 1;        // of a key and a value of one kv_head
   std::vector<int32_t> windows;  // [layers]: sliding window of the layer; 0: it attends to everything
 };
 
 class Compressor {
  public:
-  // options.rule is not kKeepAll.
+  // options.rule is not kKeepAll. kUsage where the options do not fit the model.
   static Result<Compressor> create(const Backend& backend, const policy::KvOptions& options, CompressorShape shape);
 
   const policy::KvOptions& options() const { return method_->options(); }
@@ -56,22 +57,28 @@ class Compressor {
  private:
   using LayerKeeps = std::vector<KeepList>;  // [kv_heads]; an empty list: everything stays
 
-  // One compression on its way.
+  // One compression on its way. By layer means: of those that take part; the others lose what lies outside their
+  // window.
   struct Decision {
-    std::vector<int> layers;        // that take part; the others lose what lies outside their window
-    std::vector<int64_t> budgets;   // [layers that take part]
-    float* attention = nullptr;     // [heads, slots], of one layer at a time
-    std::vector<LayerKeeps> keeps;  // [all layers]
+    int64_t budget = 0;                        // slots per kv_head in the mean
+    std::vector<int> layers;                   // that take part
+    std::vector<policy::LayerState> states;    // by layer
+    std::vector<int64_t> budgets;              // by layer; where entropies decide, known when all are measured
+    std::vector<policy::LayerRating> ratings;  // by layer; kept only as long as the budgets are not known
+    float* attention = nullptr;                // [heads, slots], of one layer at a time
+    float* entropy = nullptr;                  // [heads], of one layer at a time; null: not asked for
+    std::vector<LayerKeeps> keeps;             // [all layers]
   };
 
   Compressor(std::unique_ptr<policy::KvMethod> method, CompressorShape shape, Observer observer);
 
-  bool over_budget(const Store& store) const { return most_held(store) > options().budget; }
+  bool over_budget(const Store& store) const { return most_held(store) > method_->budget_at(store.next_position()); }
   bool takes_part(int layer) const { return shape_.windows[static_cast<size_t>(layer)] == 0; }
   // The steps of compress(), in the order in which they run. Each fills the decision when the stream does.
   Result<Decision> begin(Stream& stream, const Store& store) const;
-  void decide(Stream& stream, const Store& store, size_t index, Decision& decision) const;
-  void measure_attention(Stream& stream, const KvView& view, int layer, float* attention) const;
+  void rate(Stream& stream, const Store& store, size_t index, Decision& decision) const;
+  void measure_attention(Stream& stream, const KvView& view, int layer, const Decision& decision) const;
+  void share_out(Stream& stream, Decision& decision) const;
   LayerKeeps keep_window(const Store& store, int layer) const;
 
   std::unique_ptr<policy::KvMethod> method_;

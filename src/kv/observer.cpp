@@ -5,6 +5,20 @@
 #include "base/check.h"
 
 namespace ei::kv {
+namespace {
+
+// Calls copy(first, count) for every stretch of rows in which each follows the one before.
+template <typename Follows, typename Copy>
+void for_each_stretch(size_t rows, Follows follows, Copy copy) {
+  for (size_t begin = 0; begin < rows;) {
+    size_t end = begin + 1;
+    while (end < rows && follows(end)) ++end;
+    copy(begin, static_cast<int64_t>(end - begin));
+    begin = end;
+  }
+}
+
+}  // namespace
 
 Result<Observer> Observer::create(const Backend& backend, ObserverShape shape) {
   EI_CHECK(shape.window > 0 && shape.width > 0);
@@ -24,47 +38,76 @@ Matrix Observer::ring(int layer) const {
           shape_.width};
 }
 
-void Observer::copy_rows(Stream& stream, int layer, int64_t begin, Matrix rows, bool out) const {
-  const Matrix all = ring(layer);
-  for (int64_t done = 0; done < rows.rows;) {
-    const int64_t at = (begin + done) % capacity();
-    const int64_t count = std::min(rows.rows - done, capacity() - at);
-    const Matrix inside = all.row_range(at, count);
-    const Matrix outside = rows.row_range(done, count);
-    stream.copy(out ? inside : outside, out ? outside : inside);
-    done += count;
-  }
+int32_t Observer::step_at(int64_t end) const {
+  int32_t step = step_;
+  while (end / step > shape_.window) step *= 2;
+  return step;
 }
 
-void Observer::record(Stream& stream, int layer, Matrix q) const {
+std::vector<Observer::Row> Observer::taken(int32_t first, int64_t tokens) const {
+  std::vector<Row> rows;
+  if (!shape_.sampled) {
+    int64_t at = held_.empty() ? 0 : held_.back().at + 1;
+    for (int64_t row = std::max<int64_t>(0, tokens - shape_.window); row < tokens; ++row, ++at)
+      rows.push_back({first + static_cast<int32_t>(row), at % capacity()});
+    return rows;
+  }
+  std::vector<bool> used(static_cast<size_t>(capacity()), false);
+  for (const Row& row : held_) used[static_cast<size_t>(row.at)] = true;
+  int64_t at = 0;
+  const int32_t step = step_at(first + tokens);
+  for (int64_t position = (first / step + 1) * int64_t{step} - 1; position < first + tokens; position += step) {
+    while (used[static_cast<size_t>(at)]) ++at;
+    rows.push_back({static_cast<int32_t>(position), at++});
+  }
+  return rows;
+}
+
+void Observer::record(Stream& stream, int layer, Matrix q, int32_t first) const {
   if (ring_of_[static_cast<size_t>(layer)] < 0) return;
-  const int64_t rows = std::min(q.rows, shape_.window);
-  copy_rows(stream, layer, next_row_, q.row_range(q.rows - rows, rows), /*out=*/false);
+  const std::vector<Row> rows = taken(first, q.rows);
+  const Matrix all = ring(layer);
+  const auto follows = [&](size_t i) {
+    return rows[i].at == rows[i - 1].at + 1 && rows[i].position == rows[i - 1].position + 1;
+  };
+  for_each_stretch(rows.size(), follows, [&](size_t i, int64_t count) {
+    stream.copy(q.row_range(rows[i].position - first, count), all.row_range(rows[i].at, count));
+  });
 }
 
 void Observer::advance(int32_t first, int64_t tokens) {
-  const int64_t rows = std::min(tokens, shape_.window);
-  for (int64_t row = tokens - rows; row < tokens; ++row) held_.push_back(first + static_cast<int32_t>(row));
+  const std::vector<Row> rows = taken(first, tokens);
+  if (shape_.sampled) {
+    step_ = step_at(first + tokens);
+    std::erase_if(held_, [&](const Row& row) { return (row.position + 1) % step_ != 0; });
+  }
+  held_.insert(held_.end(), rows.begin(), rows.end());
   if (static_cast<int64_t>(held_.size()) > capacity()) held_.erase(held_.begin(), held_.end() - capacity());
-  next_row_ = (next_row_ + rows) % capacity();
 }
 
 void Observer::truncate(int32_t position) {
-  while (!held_.empty() && held_.back() >= position) {
-    held_.pop_back();
-    next_row_ = (next_row_ + capacity() - 1) % capacity();
-  }
+  while (!held_.empty() && held_.back().position >= position) held_.pop_back();
+  if (held_.empty()) step_ = 1;
 }
 
 int64_t Observer::size() const { return std::min(static_cast<int64_t>(held_.size()), shape_.window); }
 
-std::vector<int32_t> Observer::positions() const { return {held_.end() - size(), held_.end()}; }
+std::vector<int32_t> Observer::positions() const {
+  std::vector<int32_t> positions;
+  for (auto row = held_.end() - size(); row != held_.end(); ++row) positions.push_back(row->position);
+  return positions;
+}
 
 Matrix Observer::queries(Stream& stream, int layer) const {
   const auto rings = std::count_if(ring_of_.begin(), ring_of_.end(), [](int64_t ring) { return ring >= 0; });
   const Matrix window{static_cast<float*>(memory_.data()) + rings * capacity() * shape_.width, size(), shape_.width,
                       shape_.width};
-  copy_rows(stream, layer, next_row_ + capacity() - size(), window, /*out=*/true);
+  const Matrix all = ring(layer);
+  const Row* rows = held_.data() + held_.size() - size();
+  const auto follows = [&](size_t i) { return rows[i].at == rows[i - 1].at + 1; };
+  for_each_stretch(static_cast<size_t>(size()), follows, [&](size_t i, int64_t count) {
+    stream.copy(all.row_range(rows[i].at, count), window.row_range(static_cast<int64_t>(i), count));
+  });
   return window;
 }
 

@@ -1,8 +1,9 @@
-// Observer: the last rotated queries of every compressed layer, and where in the text they stood. A compression scores
-// the cache by them.
+// Observer: rotated queries of every compressed layer, and where in the text they stood. A compression scores the cache
+// by them. Either the last ones, or a sample that lies evenly over the text: the last of every 2^n positions, with the
+// smallest n that keeps it inside its number, so that it does not depend on how the text was cut.
 //
-// Rows are copied by the stream while a chunk is read, into rings of twice the window: a chunk that fails has only
-// overwritten rows that no longer counted, so nothing is lost with it.
+// Rows are copied by the stream while a chunk is read, into rings of twice the number that counts: a chunk that fails
+// has only overwritten rows that no longer counted, so nothing is lost with it.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +18,18 @@ namespace ei::kv {
 
 struct ObserverShape {
   std::vector<uint8_t> observed;  // [layers]
-  int64_t window = 0;             // queries that count
+  int64_t window = 0;             // queries that count, at most
   int64_t width = 0;              // heads * head_dim
+  bool sampled = false;           // over the whole text; otherwise the last ones
 };
 
 class Observer {
  public:
   static Result<Observer> create(const Backend& backend, ObserverShape shape);
 
-  // Enqueues copies of the last queries of a chunk, q [tokens, width]. Call for every layer, then either advance(), or
-  // nothing when the chunk failed.
-  void record(Stream& stream, int layer, Matrix q) const;
+  // Enqueues copies of the queries of a chunk that begins at position `first`, q [tokens, width]. Call for every layer,
+  // then either advance(), or nothing when the chunk failed.
+  void record(Stream& stream, int layer, Matrix q, int32_t first) const;
   // The recorded chunk held positions [first, first + tokens).
   void advance(int32_t first, int64_t tokens);
   // Forgets the queries at `position` and behind.
@@ -39,18 +41,25 @@ class Observer {
   int64_t bytes() const { return static_cast<int64_t>(memory_.bytes()); }
 
  private:
+  struct Row {
+    int32_t position = 0;
+    int64_t at = 0;  // row of the ring
+  };
+
   explicit Observer(ObserverShape shape) : shape_(std::move(shape)) {}
 
   int64_t capacity() const { return 2 * shape_.window; }
   Matrix ring(int layer) const;
-  // Copies rows of q to ring rows from `begin` on, or back, around the end of the ring.
-  void copy_rows(Stream& stream, int layer, int64_t begin, Matrix rows, bool out) const;
+  // Every how many positions is sampled when the text ends at `end`.
+  int32_t step_at(int64_t end) const;
+  // The rows of a chunk that are recorded, and where they go.
+  std::vector<Row> taken(int32_t first, int64_t tokens) const;
 
   ObserverShape shape_;
   Buffer memory_;                 // rings [observed layers, capacity, width], then one window to gather into
   std::vector<int64_t> ring_of_;  // [layers]: index of the layer's ring, -1 without one
-  std::vector<int32_t> held_;     // positions of the rows in the ring, oldest first, at most capacity
-  int64_t next_row_ = 0;          // of the ring
+  std::vector<Row> held_;         // oldest first, at most capacity
+  int32_t step_ = 1;
 };
 
 }  // namespace ei::kv

@@ -14,6 +14,7 @@ Entry fixed_entry();
 Entry latent_entry();
 Entry snapkv_entry();
 Entry adakv_entry();
+Entry entropy_kv_entry();
 Entry streaming_entry();
 
 }  // namespace ei::policy

@@ -15,7 +15,7 @@
 
 namespace ei::policy {
 
-using OptionValue = std::variant<int64_t, double, bool, std::string_view>;
+using OptionValue = std::variant<int64_t, double, bool, std::string_view, std::string>;
 
 template <typename Options>
 struct OptionSpec {

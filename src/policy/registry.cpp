@@ -17,6 +17,7 @@ constexpr Entry (*kEntries[])() = {
     latent_entry,
     snapkv_entry,
     adakv_entry,
+    entropy_kv_entry,
     streaming_entry,
 };
 // clang-format on

@@ -36,9 +36,8 @@ class StreamingKv : public KvMethod {
  public:
   using KvMethod::KvMethod;
 
-  KvNeeds needs() const override { return {}; }
-
  protected:
+  QuerySource scored_queries() const override { return QuerySource::kNone; }
   // The later the better; the sinks are protected anyway.
   LayerScores score(const LayerMeasures& measured) const override {
     LayerScores scores{.stride = measured.stride};

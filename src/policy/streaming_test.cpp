@@ -45,7 +45,7 @@ TEST(Streaming, TheCacheKeepsTheFirstAndTheLatestSlots) {
 }
 
 TEST(Streaming, NeedsNothingMeasured) {
-  EXPECT_FALSE(make_kv_method(find_kv_rule({"streaming"})->preset, {})->needs().attention);
+  EXPECT_EQ(make_kv_method(find_kv_rule({"streaming"})->preset, {})->needs().queries, QuerySource::kNone);
   const auto method = make_prefill_method(find_method("streaming")->prefill, {});
   EXPECT_FALSE(method->reads_midrange());
   for (int32_t segment = 0; segment < 40; ++segment) EXPECT_FALSE(method->samples(segment));

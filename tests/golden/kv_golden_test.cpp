@@ -186,8 +186,8 @@ void check_shares(const Manifest& manifest, const KernelSet& kernels, const Json
   expect_scores(manifest, fields.at("scores"), all_scores(rating), 1.0);
 
   const auto base = fields.at("base").get<int64_t>();
-  const std::vector<int64_t> held(static_cast<size_t>(layers), shape.tokens);
-  int64_t budget = method->layer_budgets(held)[static_cast<size_t>(layer)];
+  const std::vector<policy::LayerState> states(static_cast<size_t>(layers), {.held = shape.tokens});
+  int64_t budget = method->layer_budgets(options.budget, states)[static_cast<size_t>(layer)];
   if (shape.tokens <= options.budget && options.layers == policy::KvLayers::kPyramid) {
     // Released drops a slot of some layers although everything would fit; ours keeps all. The rule itself is the same.
     EXPECT_EQ(budget, options.budget);

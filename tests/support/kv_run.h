@@ -17,6 +17,7 @@ struct KvTrace {
   std::vector<int64_t> lengths;               // [kv_heads], the same in all layers
   std::vector<std::vector<float>> attention;  // [layers][heads * stride]
   int64_t stride = 0;
+  std::vector<std::vector<float>> row_entropy;  // [layers][heads]
 
   int64_t held() const {
     int64_t slots = 0;
@@ -36,9 +37,11 @@ inline KvTrace random_kv_trace(uint64_t seed, int64_t length) {
   trace.stride = length + 3;
   for (int32_t layer = 0; layer < trace.shape.layers; ++layer) {
     std::vector<float>& scores = trace.attention.emplace_back();
+    std::vector<float>& entropies = trace.row_entropy.emplace_back();
     for (int32_t head = 0; head < trace.shape.heads; ++head) {
       const float sharpness = 2 * random.normal();
       for (int64_t slot = 0; slot < trace.stride; ++slot) scores.push_back(std::exp(sharpness * random.normal()));
+      entropies.push_back(static_cast<float>(random.below(1000)) / 200);
     }
   }
   return trace;
@@ -51,16 +54,23 @@ inline KvKeeps run_kv_method(const policy::KvOptions& options, const KvTrace& tr
   const std::unique_ptr<policy::KvMethod> method = policy::make_kv_method(options, trace.shape);
   const auto layers = static_cast<size_t>(trace.shape.layers);
   const int64_t longest = *std::max_element(trace.lengths.begin(), trace.lengths.end());
-  const std::vector<int64_t> budgets = method->layer_budgets(std::vector<int64_t>(layers, longest));
-  KvKeeps keeps;
+  const int64_t budget = method->budget_at(longest);
+  KvKeeps keeps(layers, std::vector<KeepList>(trace.lengths.size()));
+  if (longest <= budget) return keeps;
+  std::vector<policy::LayerState> states(layers, {.held = longest});
+  std::vector<policy::LayerRating> ratings;
   for (size_t layer = 0; layer < layers; ++layer) {
-    const policy::LayerMeasures measured{.layer = static_cast<int32_t>(layer),
-                                         .lengths = trace.lengths,
-                                         .attention = trace.attention[layer].data(),
-                                         .stride = trace.stride};
-    keeps.push_back(method->held(trace.lengths) > budgets[layer] ? method->keep(method->rate(measured), budgets[layer])
-                                                                 : std::vector<KeepList>(trace.lengths.size()));
+    policy::LayerMeasures measured{.layer = static_cast<int32_t>(layer),
+                                   .lengths = trace.lengths,
+                                   .attention = trace.attention[layer].data(),
+                                   .stride = trace.stride};
+    if (method->needs().row_entropy) measured.row_entropy = trace.row_entropy[layer];
+    ratings.push_back(method->rate(measured));
+    states[layer].entropy = ratings.back().entropy;
   }
+  const std::vector<int64_t> budgets = method->layer_budgets(budget, states);
+  for (size_t layer = 0; layer < layers; ++layer)
+    if (method->held(trace.lengths) > budgets[layer]) keeps[layer] = method->keep(ratings[layer], budgets[layer]);
   return keeps;
 }
 

@@ -355,7 +355,8 @@ Status CudaStream::score_window(const kernels::WindowScoreParams& params) {
                                      .heads = heads,
                                      .lengths = lengths,
                                      .scores = params.scores,
-                                     .score_stride = params.score_stride};
+                                     .score_stride = params.score_stride,
+                                     .entropy = params.entropy};
   const auto bytes = static_cast<size_t>(kernels::cuda::window_score_floats(scores)) * sizeof(float);
   EI_ASSIGN_OR_RETURN(void* room, window_room_.device(bytes));
   scores.room = static_cast<float*>(room);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <vector>
 
 #include "kernels/attention/random_kv.h"
@@ -56,6 +57,30 @@ TEST(WindowScores, SumToOneAndRespectPositions) {
                              .score_stride = 60});
     EXPECT_EQ(scores[0], 0.0f);
   }
+}
+
+// Keys alike are attended to alike: ln n over the n slots that a query sees.
+TEST(WindowScores, EqualKeysHaveTheEntropyOfTheirNumber) {
+  RandomAttention random({.head_dim = 8, .kv_heads = 1, .group = 2, .tokens = 2, .context = 60, .page_slots = 16}, 12);
+  const AttentionParams attention = random.params(nullptr);
+  const std::vector<int32_t> positions = {9, 39};
+  Floats scores(2 * 60);
+  Floats entropy(2);
+  WindowScoreParams params{.q = attention.q,
+                           .q_stride = attention.q_stride,
+                           .positions = positions.data(),
+                           .window = 2,
+                           .num_heads = 2,
+                           .scale = 0,  // every product counts the same
+                           .kv = attention.kv,
+                           .scores = scores.data(),
+                           .score_stride = 60,
+                           .entropy = entropy.data()};
+  reference_window_scores(params);
+  for (const float one : entropy) EXPECT_NEAR(one, (std::log(10.0) + std::log(40.0)) / 2, 1e-6);
+  params.scale = 1000;  // one slot takes all
+  reference_window_scores(params);
+  for (const float one : entropy) EXPECT_NEAR(one, 0, 1e-6);
 }
 
 }  // namespace

@@ -9,7 +9,8 @@ class AttentionMethod : public KvMethod {
  public:
   using KvMethod::KvMethod;
 
-  KvNeeds needs() const override { return {.attention = true}; }
+ protected:
+  QuerySource scored_queries() const override { return options().queries; }
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "base/random.h"
 
 namespace ei::policy {
 namespace {
@@ -85,6 +86,32 @@ std::vector<int64_t> pyramid_slots(const KvOptions& options, int64_t base, int64
                               : static_cast<double>(base));
   const std::vector<int64_t> limits(line.size(), longest);
   return apportion(line, base * layers, 0, limits);
+}
+
+std::vector<double> layer_weights(KvLayers rule, std::span<const LayerState> layers) {
+  std::vector<double> weights;
+  for (const LayerState& layer : layers) weights.push_back(std::max(layer.entropy, 0.0));
+  const auto [least, most] = std::minmax_element(weights.begin(), weights.end());
+  const double low = *least;
+  const double high = *most;
+  if (rule == KvLayers::kSpread) {
+    for (double& weight : weights) weight = std::exp(weight - high);  // only their ratio counts
+  } else if (rule == KvLayers::kEntropyInverse) {
+    for (double& weight : weights) weight = high + low - weight;
+  } else if (rule == KvLayers::kEntropyShuffled) {
+    Random random(1);
+    for (size_t i = weights.size(); i > 1; --i)
+      std::swap(weights[i - 1], weights[static_cast<size_t>(random.below(static_cast<int64_t>(i)))]);
+  }
+  return weights;
+}
+
+std::vector<int64_t> entropy_budgets(const KvOptions& options, int64_t budget, std::span<const LayerState> layers) {
+  std::vector<int64_t> held;
+  for (const LayerState& layer : layers) held.push_back(layer.held);
+  const auto floor = static_cast<int64_t>(options.floor_share * static_cast<double>(budget));
+  const int64_t least = std::max<int64_t>(floor, int64_t{options.window} + options.sinks);
+  return apportion(layer_weights(options.layers, layers), budget * static_cast<int64_t>(layers.size()), least, held);
 }
 
 }  // namespace ei::policy

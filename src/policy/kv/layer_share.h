@@ -9,6 +9,12 @@
 
 namespace ei::policy {
 
+// What decides how many slots a layer gets.
+struct LayerState {
+  int64_t held = 0;    // slots of its longest kv_head
+  double entropy = 0;  // where asked for
+};
+
 // `total` whole units in proportion to the weights, none below `least` or above its own `most`: the largest remainders
 // are rounded up, the lower index first among equals, and what one cannot take goes to the others. The sum is `total`
 // unless the limits forbid it. Without any weight all count the same.
@@ -19,5 +25,12 @@ std::vector<int64_t> apportion(std::span<const double> weights, int64_t total, i
 // of the layers, `base` of them on average, the last about a twentieth of that, and never below the sinks. `longest`:
 // of these slots, per kv_head.
 std::vector<int64_t> pyramid_slots(const KvOptions& options, int64_t base, int64_t layers, int64_t longest);
+
+// Kim & Jung (2025): layers of higher entropy get more. Their formula was not available to us; ours is
+//   B_l = B_min + layers (B - B_min) w_l / sum of w,   w_l = the entropy of the layer,
+// B_min the floor share of the budget and no less than window and sinks, no layer more than it holds, the sum exact.
+std::vector<int64_t> entropy_budgets(const KvOptions& options, int64_t budget, std::span<const LayerState> layers);
+// w of the above: all of the mapping that is a matter of taste.
+std::vector<double> layer_weights(KvLayers rule, std::span<const LayerState> layers);
 
 }  // namespace ei::policy

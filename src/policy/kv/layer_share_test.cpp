@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "base/random.h"
@@ -11,6 +12,8 @@ namespace ei::policy {
 namespace {
 
 using Counts = std::vector<int64_t>;
+
+KvOptions released() { return {.rounding = KvRounding::kReleased}; }
 
 int64_t sum(const Counts& counts) { return std::accumulate(counts.begin(), counts.end(), int64_t{0}); }
 
@@ -52,7 +55,48 @@ TEST(Apportion, SumsExactlyWhateverTheWeights) {
   }
 }
 
-KvOptions released() { return {.rounding = KvRounding::kReleased}; }
+// The formula, term by term.
+TEST(EntropyBudgets, AreAFloorAndAPartInProportionToTheEntropy) {
+  const KvOptions options{.window = 8, .layers = KvLayers::kEntropy, .floor_share = 0.2};
+  const std::vector<LayerState> layers = {{1000, 1.0}, {1000, 3.0}, {1000, 0.0}};
+  // B = 100, B_min = 20: 20 + 3 * 80 * (1/4, 3/4, 0)
+  EXPECT_EQ(entropy_budgets(options, 100, layers), (Counts{80, 200, 20}));
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    std::vector<LayerState> all;
+    double entropies = 0;
+    for (int64_t i = random.between(1, 30); i > 0; --i) {
+      all.push_back({100000, static_cast<double>(random.between(1, 900)) / 100});
+      entropies += all.back().entropy;
+    }
+    const int64_t budget = random.between(50, 2000);
+    const Counts counts = entropy_budgets(options, budget, all);
+    const auto n = static_cast<double>(all.size());
+    const double least = std::max(8.0, std::floor(0.2 * static_cast<double>(budget)));
+    EXPECT_EQ(sum(counts), budget * static_cast<int64_t>(all.size()));
+    for (size_t i = 0; i < all.size(); ++i)
+      EXPECT_NEAR(static_cast<double>(counts[i]),
+                  least + n * (static_cast<double>(budget) - least) * all[i].entropy / entropies, 1.0);
+  }
+}
+
+TEST(EntropyBudgets, NoLayerGetsMoreThanItHoldsNorLessThanWindowAndSinks) {
+  const KvOptions options{.window = 8, .sinks = 4, .layers = KvLayers::kEntropy, .floor_share = 0};
+  EXPECT_EQ(entropy_budgets(options, 100, std::vector<LayerState>{{120, 9.0}, {120, 0.0}}), (Counts{120, 80}));
+  EXPECT_EQ(entropy_budgets(options, 20, std::vector<LayerState>{{120, 9.0}, {120, 0.0}}), (Counts{28, 12}));
+}
+
+TEST(LayerWeights, OfTheVariants) {
+  const std::vector<LayerState> layers = {{9, 1.0}, {9, 3.0}, {9, 2.5}};
+  EXPECT_EQ(layer_weights(KvLayers::kEntropy, layers), (std::vector<double>{1, 3, 2.5}));
+  EXPECT_EQ(layer_weights(KvLayers::kEntropyInverse, layers), (std::vector<double>{3, 1, 1.5}));
+  const std::vector<double> spread = layer_weights(KvLayers::kSpread, layers);
+  EXPECT_NEAR(spread[1] / spread[0], std::exp(2.0), 1e-9);
+  std::vector<double> shuffled = layer_weights(KvLayers::kEntropyShuffled, layers);
+  EXPECT_EQ(shuffled, layer_weights(KvLayers::kEntropyShuffled, layers));
+  EXPECT_TRUE(std::is_permutation(shuffled.begin(), shuffled.end(), std::vector<double>{1, 3, 2.5}.begin()));
+}
 
 TEST(Pyramid, FallsFromTheFirstLayerToTheLast) {
   // base 100: the last layer a twentieth, the first what makes the mean 100.

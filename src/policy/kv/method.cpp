@@ -1,17 +1,43 @@
 #include "policy/kv/method.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
 #include "base/check.h"
 #include "policy/kv/head_share.h"
-#include "policy/kv/layer_share.h"
 #include "policy/registry.h"
 
 namespace ei::policy {
 
-int32_t KvMethod::sets_of_kv_head() const { return options_.granularity == KvGranularity::kHead ? shape_.group() : 1; }
+KvNeeds KvMethod::needs() const {
+  KvNeeds needs{.queries = scored_queries(), .row_entropy = by_entropy(options_.layers)};
+  if (needs.row_entropy && needs.queries == QuerySource::kNone) needs.queries = options_.queries;
+  return needs;
+}
+
+Status KvMethod::check() const {
+  const int64_t least = int64_t{options_.window} + options_.sinks + 1;
+  if (options_.budget_bytes == 0 || budget_at(0) >= least) return {};
+  return make_error(ErrorKind::kUsage,
+                    "a KV budget of %s is %lld slots per kv_head of this model; window and sinks need %lld",
+                    budget_text(options_).c_str(), static_cast<long long>(budget_at(0)), static_cast<long long>(least));
+}
+
+int64_t KvMethod::budget_at(int64_t tokens) const {
+  if (options_.budget_share > 0) {
+    const auto share = static_cast<int64_t>(std::ceil(options_.budget_share * static_cast<double>(tokens)));
+    return std::max(share, int64_t{options_.window} + options_.sinks + 1);
+  }
+  if (options_.budget_bytes == 0) return options_.budget;
+  return options_.budget_bytes / std::max<int64_t>(1, int64_t{shape_.layers} * shape_.kv_heads * shape_.slot_bytes);
+}
+
+int32_t KvMethod::num_sets() const {
+  if (options_.granularity == KvGranularity::kLayer) return 1;
+  return options_.granularity == KvGranularity::kHead ? shape_.heads : shape_.kv_heads;
+}
 
 LayerScores KvMethod::score(const LayerMeasures& measured) const {
   return {.measured = measured.attention, .made = {}, .stride = measured.stride, .rows = shape_.group()};
@@ -20,28 +46,33 @@ LayerScores KvMethod::score(const LayerMeasures& measured) const {
 LayerRating KvMethod::rate(const LayerMeasures& measured) const {
   const LayerScores scored = score(measured);
   LayerRating rating{.lengths = {measured.lengths.begin(), measured.lengths.end()}, .sets = {}};
-  const int32_t together = options_.granularity == KvGranularity::kHead ? 1 : scored.rows;  // rows of a set
-  for (int32_t kv_head = 0; kv_head < shape_.kv_heads; ++kv_head) {
+  // One set for all needs the same slots in all; a cache that another method has compressed may have others.
+  const int32_t sets = num_sets() > 1 || measured.aligned ? num_sets() : shape_.kv_heads;
+  const int32_t rows = shape_.kv_heads * scored.rows;
+  for (int32_t set = 0; set < sets; ++set) {
+    const int32_t first = set * rows / sets;  // where a kv_head has one score for all its heads, several sets share it
+    const int32_t kv_head = first / scored.rows;
     const int64_t slots = std::max<int64_t>(0, measured.lengths[static_cast<size_t>(kv_head)] - options_.window);
-    for (int32_t set = 0; set < sets_of_kv_head(); ++set) {
-      const int64_t row = int64_t{kv_head} * scored.rows + std::min(set, scored.rows - 1);
-      SlotScores scores = pooled_scores(
-          options_, {.scores = scored.row(row), .stride = scored.stride, .group = together, .slots = slots});
-      const auto sinks = static_cast<std::ptrdiff_t>(std::min<int64_t>(options_.sinks, slots));
-      std::fill_n(scores.begin(), sinks, std::numeric_limits<float>::max());
-      rating.sets.push_back(std::move(scores));
-    }
+    SlotScores scores = pooled_scores(
+        options_,
+        {.scores = scored.row(first), .stride = scored.stride, .group = std::max(1, rows / sets), .slots = slots});
+    const auto sinks = static_cast<std::ptrdiff_t>(std::min<int64_t>(options_.sinks, slots));
+    std::fill_n(scores.begin(), sinks, std::numeric_limits<float>::max());
+    rating.sets.push_back(std::move(scores));
   }
+  for (const float entropy : measured.row_entropy)
+    rating.entropy += static_cast<double>(entropy) / static_cast<double>(measured.row_entropy.size());
   return rating;
 }
 
-std::vector<int64_t> KvMethod::layer_budgets(std::span<const int64_t> held) const {
-  std::vector<int64_t> budgets(held.size(), options_.budget);
-  const int64_t longest = held.empty() ? 0 : *std::max_element(held.begin(), held.end());
-  if (options_.layers == KvLayers::kFlat || longest <= options_.budget) return budgets;
-  budgets = pyramid_slots(options_, options_.budget - options_.window, static_cast<int64_t>(held.size()),
-                          longest - options_.window);
-  for (int64_t& budget : budgets) budget += options_.window;
+std::vector<int64_t> KvMethod::layer_budgets(int64_t budget, std::span<const LayerState> layers) const {
+  int64_t longest = 0;
+  for (const LayerState& layer : layers) longest = std::max(longest, layer.held);
+  if (options_.layers == KvLayers::kFlat || longest <= budget) return std::vector<int64_t>(layers.size(), budget);
+  if (by_entropy(options_.layers)) return entropy_budgets(options_, budget, layers);
+  std::vector<int64_t> budgets =
+      pyramid_slots(options_, budget - options_.window, static_cast<int64_t>(layers.size()), longest - options_.window);
+  for (int64_t& one : budgets) one += options_.window;
   return budgets;
 }
 
@@ -51,7 +82,7 @@ std::vector<KeepList> KvMethod::choose(const LayerRating& rating, int64_t budget
   if (options_.share == KvShare::kAdaptive) counts = share_slots(options_, rating.sets, base);
   std::vector<KeepList> lists;
   for (size_t set = 0; set < rating.sets.size(); ++set) {
-    const int64_t length = rating.lengths[set / static_cast<size_t>(sets_of_kv_head())];
+    const int64_t length = rating.lengths[set * rating.lengths.size() / rating.sets.size()];
     lists.push_back(keep_best_and_recent(rating.sets[set], counts[set], length));
   }
   return lists;
@@ -59,11 +90,12 @@ std::vector<KeepList> KvMethod::choose(const LayerRating& rating, int64_t budget
 
 std::vector<KeepList> KvMethod::keep(const LayerRating& rating, int64_t budget) const {
   const std::vector<KeepList> chosen = choose(rating, budget);
-  const auto sets = static_cast<size_t>(sets_of_kv_head());
   std::vector<KeepList> keeps(rating.lengths.size());
   for (size_t kv_head = 0; kv_head < keeps.size(); ++kv_head) {
-    KeepList& all = keeps[kv_head] = chosen[kv_head * sets];
-    for (size_t set = 1; set < sets; ++set) all = union_of(all, chosen[kv_head * sets + set]);
+    const size_t first = kv_head * chosen.size() / keeps.size();
+    const size_t end = std::max(first + 1, (kv_head + 1) * chosen.size() / keeps.size());
+    KeepList& all = keeps[kv_head] = chosen[first];
+    for (size_t set = first + 1; set < end; ++set) all = union_of(all, chosen[set]);
     if (static_cast<int64_t>(all.size()) == rating.lengths[kv_head]) all.clear();
   }
   return keeps;
@@ -76,8 +108,9 @@ int64_t KvMethod::held(std::span<const int64_t> lengths) const {
   return (std::accumulate(lengths.begin(), lengths.end(), int64_t{0}) + heads - 1) / heads;
 }
 
-int64_t KvMethod::most_kept() const {
-  return options_.window + sets_of_kv_head() * int64_t{options_.budget - options_.window};
+int64_t KvMethod::most_kept(int64_t budget) const {
+  const int64_t sets = std::max(1, num_sets() / shape_.kv_heads);
+  return options_.window + sets * (budget - options_.window);
 }
 
 std::unique_ptr<KvMethod> make_kv_method(const KvOptions& options, const KvShape& shape) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "plan/block_plan.h"
+#include "policy/kv/layer_share.h"
 #include "policy/kv/options.h"
 #include "policy/kv/ranking.h"
 
@@ -24,13 +25,15 @@ struct KvShape {
   int32_t layers = 1;  // that attend to the whole text; others keep their window and take no part
   int32_t heads = 1;
   int32_t kv_heads = 1;
+  int64_t slot_bytes = 1;  // of a key and a value of one kv_head
 
   int32_t group() const { return heads / kv_heads; }
 };
 
 // What is measured of a layer.
 struct KvNeeds {
-  bool attention = false;  // mean attention of the last `window` queries to every slot
+  QuerySource queries = QuerySource::kNone;  // mean attention of these queries to every slot
+  bool row_entropy = false;                  // of every head: the entropy of single queries' attention, in the mean
 };
 
 // One layer as it was measured. The arrays live as long as the call.
@@ -39,6 +42,8 @@ struct LayerMeasures {
   std::span<const int64_t> lengths;  // [kv_heads]: slots held
   const float* attention = nullptr;  // [heads, stride], where asked for; slot s of a head's kv_head at s
   int64_t stride = 0;
+  std::span<const float> row_entropy{};  // [heads], where asked for
+  bool aligned = true;                   // do all kv_heads hold the same positions?
 };
 
 // Scores of the slots of a layer, higher stays: `rows` rows for each kv_head, [kv_heads * rows, stride].
@@ -54,7 +59,8 @@ struct LayerScores {
 // What a layer's slots are worth: a row for each set that is chosen together, over its slots outside the window.
 struct LayerRating {
   std::vector<int64_t> lengths;  // [kv_heads]
-  std::vector<SlotScores> sets;  // [heads] or [kv_heads], by granularity
+  std::vector<SlotScores> sets;  // [heads], [kv_heads] or one, by granularity
+  double entropy = 0;            // of the layer, where asked for: the mean over its heads
 };
 
 class KvMethod {
@@ -65,12 +71,17 @@ class KvMethod {
   const KvOptions& options() const { return options_; }
   const KvShape& shape() const { return shape_; }
 
-  virtual KvNeeds needs() const = 0;
+  // What is to be measured: for its scores, and for the shares of the layers.
+  KvNeeds needs() const;
+  // Do the options fit this model?
+  Status check() const;
+  // Slots per kv_head that a compression of a text of so many tokens leaves, in the mean.
+  int64_t budget_at(int64_t tokens) const;
 
   // Scored, aggregated over the heads of a set, pooled over neighbours, sinks protected.
   LayerRating rate(const LayerMeasures& measured) const;
-  // Slots per kv_head of every layer, their mean being the budget. `held`: slots of the layers' longest kv_heads.
-  std::vector<int64_t> layer_budgets(std::span<const int64_t> held) const;
+  // Slots per kv_head of every layer, their mean being the budget.
+  std::vector<int64_t> layer_budgets(int64_t budget, std::span<const LayerState> layers) const;
   // The slots that each set keeps of a layer with this budget.
   std::vector<KeepList> choose(const LayerRating& rating, int64_t budget) const;
   // The slots that each kv_head keeps: what any of its sets does. An empty list: everything stays.
@@ -78,17 +89,17 @@ class KvMethod {
 
   // What of a layer is compared with its budget: the longest kv_head, or the mean where they share unevenly.
   int64_t held(std::span<const int64_t> lengths) const;
-  int32_t num_sets() const { return shape_.kv_heads * sets_of_kv_head(); }
-  // The most slots that a compression may leave in a kv_head, or of a layer's in the mean where they share unevenly.
-  int64_t most_kept() const;
+  int32_t num_sets() const;
+  // The most slots that a compression may leave in a kv_head, in the mean where they share unevenly.
+  int64_t most_kept(int64_t budget) const;
 
  protected:
+  // What score() reads.
+  virtual QuerySource scored_queries() const = 0;
   // Higher stays. Here: what was measured of attention.
   virtual LayerScores score(const LayerMeasures& measured) const;
 
  private:
-  int32_t sets_of_kv_head() const;
-
   KvOptions options_;
   KvShape shape_;
 };

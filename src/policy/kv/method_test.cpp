@@ -39,7 +39,54 @@ TEST(KvMethod, GroupsChooseTogetherOrEachHeadForItself) {
   EXPECT_EQ(kept(options, shape, attention, {5})[0], (KeepList{1, 4}));
   options.granularity = KvGranularity::kHead;
   EXPECT_EQ(kept(options, shape, attention, {5})[0], (KeepList{0, 2, 4}));
-  EXPECT_EQ(make_kv_method(options, shape)->most_kept(), 3);
+  EXPECT_EQ(make_kv_method(options, shape)->most_kept(2), 3);
+}
+
+TEST(KvMethod, OneSetOfALayerIsChosenByAllItsHeads) {
+  // Two kv_heads of one head each: slot 1 is nobody's best and everybody's second.
+  const KvShape shape{.layers = 1, .heads = 2, .kv_heads = 2};
+  const Floats attention = {9, 6, 0, 0, 1, /**/ 0, 6, 9, 0, 1};
+  KvOptions options = plain(2, 1);
+  options.granularity = KvGranularity::kLayer;
+  EXPECT_EQ(kept(options, shape, attention, {5, 5}), (std::vector<KeepList>{{1, 4}, {1, 4}}));
+  // kv_heads that hold other positions, after another method, choose for themselves.
+  const auto method = make_kv_method(options, shape);
+  const Counts lengths = {5, 4};
+  const LayerRating rating =
+      method->rate({.layer = 0, .lengths = lengths, .attention = attention.data(), .stride = 5, .aligned = false});
+  EXPECT_EQ(method->keep(rating, 2), (std::vector<KeepList>{{0, 4}, {2, 3}}));
+}
+
+TEST(KvMethod, BudgetsAreSlotsOrAShareOfTheTextOrBytes) {
+  const KvShape shape{.layers = 4, .heads = 2, .kv_heads = 2, .slot_bytes = 256};
+  KvOptions options = plain(100, 8);
+  EXPECT_EQ(make_kv_method(options, shape)->budget_at(1000), 100);
+  ASSERT_TRUE(set_budget(options, "20%").ok());
+  EXPECT_EQ(make_kv_method(options, shape)->budget_at(1001), 201) << "rounded up";
+  EXPECT_EQ(make_kv_method(options, shape)->budget_at(10), 9) << "the window and one more";
+  ASSERT_TRUE(set_budget(options, "64KiB").ok());
+  EXPECT_EQ(make_kv_method(options, shape)->budget_at(1000), 32) << "64 KiB over 8 kv_heads of 256 bytes a slot";
+  EXPECT_TRUE(make_kv_method(options, shape)->check().ok());
+  options.window = 32;
+  EXPECT_EQ(make_kv_method(options, shape)->check().error().message,
+            "a KV budget of 64KiB is 32 slots per kv_head of this model; window and sinks need 33");
+}
+
+TEST(KvMethod, MeasuresEntropiesWhereTheyDivideTheLayers) {
+  KvOptions options = plain(100, 8);
+  EXPECT_FALSE(make_kv_method(options, {})->needs().row_entropy);
+  options.layers = KvLayers::kEntropy;
+  options.queries = QuerySource::kSampled;
+  EXPECT_TRUE(make_kv_method(options, {})->needs().row_entropy);
+  EXPECT_EQ(make_kv_method(options, {})->needs().queries, QuerySource::kSampled);
+  const Floats attention(20, 1.0f);
+  const Floats entropies = {1, 2, 6};
+  const Counts lengths = {20};
+  const LayerRating rating =
+      make_kv_method(options, {.layers = 1, .heads = 1, .kv_heads = 1})
+          ->rate(
+              {.layer = 0, .lengths = lengths, .attention = attention.data(), .stride = 20, .row_entropy = entropies});
+  EXPECT_DOUBLE_EQ(rating.entropy, 3);
 }
 
 TEST(KvMethod, AdaptiveSharesGoWhereTheBestScoresAre) {
@@ -71,8 +118,8 @@ TEST(KvMethod, APyramidStaysFlatWhileEverythingFits) {
   KvOptions options = plain(120, 20);
   options.layers = KvLayers::kPyramid;
   const auto method = make_kv_method(options, {.layers = 3});
-  EXPECT_EQ(method->layer_budgets(Counts{120, 120, 120}), (Counts{120, 120, 120}));
-  EXPECT_EQ(method->layer_budgets(Counts{900, 900, 900}), (Counts{215, 120, 25}));
+  EXPECT_EQ(method->layer_budgets(120, std::vector<LayerState>(3, {.held = 120})), (Counts{120, 120, 120}));
+  EXPECT_EQ(method->layer_budgets(120, std::vector<LayerState>(3, {.held = 900})), (Counts{215, 120, 25}));
 }
 
 TEST(KvOptions, RefuseABudgetInsideTheWindow) {
@@ -81,6 +128,22 @@ TEST(KvOptions, RefuseABudgetInsideTheWindow) {
   EXPECT_FALSE(validate(KvOptions{.kernel = 4}).ok());
   EXPECT_FALSE(validate(KvOptions{.gap = -2}).ok());
   EXPECT_FALSE(validate(KvOptions{.budget = 40, .window = 32, .sinks = 9}).ok());
+}
+
+TEST(KvOptions, BudgetsHaveUnits) {
+  KvOptions options;
+  for (const char* text : {"20%", "12.5%", "512KiB", "700B", "300", "0.1%"}) {
+    ASSERT_TRUE(set_budget(options, text).ok()) << text;
+    EXPECT_EQ(budget_text(options), text);
+  }
+  ASSERT_TRUE(set_budget(options, "2GiB").ok());
+  EXPECT_EQ(options.budget_bytes, int64_t{2} << 30);
+  ASSERT_TRUE(set_budget(options, "300").ok());
+  EXPECT_EQ(options.budget_bytes, 0);
+  for (const char* text : {"", "%", "0%", "101%", "MiB", "0", "-3", "3 %", "1.5MiB", "4MB", "9999999999GiB"}) {
+    EXPECT_FALSE(set_budget(options, text).ok()) << text;
+    EXPECT_EQ(budget_text(options), "300") << "as it was";
+  }
 }
 
 }  // namespace

@@ -45,12 +45,25 @@ OptionField<KvOptions> preset_field() {
   return field;
 }
 
+// A number of slots stays a number.
+OptionField<KvOptions> budget_field() {
+  return {.set = set_budget, .get = [](const KvOptions& options) -> OptionValue {
+            const bool in_slots = options.budget_share == 0 && options.budget_bytes == 0;
+            return in_slots ? OptionValue(int64_t{options.budget}) : OptionValue(budget_text(options));
+          }};
+}
+
 bool compresses(const KvOptions& options) { return options.rule != KvRule::kKeepAll; }
 bool scores_attention(const KvOptions& options) {
   const KvEntry* entry = find_kv_rule(options.rule);
   return compresses(options) && entry != nullptr && entry->scores_attention;
 }
-bool shares_unevenly(const KvOptions& options) { return compresses(options) && options.share == KvShare::kAdaptive; }
+bool measures_attention(const KvOptions& options) {
+  return scores_attention(options) || (compresses(options) && by_entropy(options.layers));
+}
+bool shares_unevenly(const KvOptions& options) {
+  return compresses(options) && (options.share == KvShare::kAdaptive || by_entropy(options.layers));
+}
 
 std::vector<KvSpec> make_kv_table() {
   using O = KvOptions;
@@ -59,15 +72,22 @@ std::vector<KvSpec> make_kv_table() {
   const Read always = [](const KvOptions&) { return true; };
   return {
       kv_spec("kv-policy", "", "NAME", policies, always, preset_field()),
-      kv_spec("kv-budget", "", "N", "slots per kv_head behind a compression, the window included", compresses,
-              whole_field(&O::budget, 1)),
+      kv_spec("kv-budget", "", "N",
+              "what stays, the window included: slots per kv_head, a share of the text (20%), or bytes in all (64MiB)",
+              compresses, budget_field()),
       kv_spec("kv-share", "", "KIND",
               "flat (each kv_head keeps the budget) or adaptive (a layer keeps its best slots, whichever kv_head they "
               "belong to)",
               compresses, choice(&O::share, kv_share_name, {KvShare::kFlat, KvShare::kAdaptive})),
-      kv_spec("kv-layers", "", "KIND",
-              "flat (each layer keeps the budget) or pyramid (the first keep more than the last)", compresses,
-              choice(&O::layers, kv_layers_name, {KvLayers::kFlat, KvLayers::kPyramid})),
+      kv_spec(
+          "kv-layers", "", "KIND",
+          "flat (each layer keeps the budget), pyramid (the first keep more than the last), entropy (in proportion to "
+          "the mean entropy of the heads' attention) or spread (to its exponential); for research entropy-inverse, "
+          "entropy-shuffled",
+          compresses,
+          choice(&O::layers, kv_layers_name,
+                 {KvLayers::kFlat, KvLayers::kPyramid, KvLayers::kEntropy, KvLayers::kSpread, KvLayers::kEntropyInverse,
+                  KvLayers::kEntropyShuffled})),
       kv_spec("kv-gap", "", "N", "generated tokens to wait for; -1: compress when the prompt has been read", compresses,
               whole_field(&O::gap, -1)),
       kv_spec("kv-window", "W", "N", "last queries that decide, and last slots that always stay", compresses,
@@ -75,10 +95,19 @@ std::vector<KvSpec> make_kv_table() {
       kv_spec("kv-sinks", "", "N", "first slots that always stay", compresses, whole_field(&O::sinks, 0)),
       kv_spec("kv-repeat", "R", "N", "compress again every N generated tokens when over the budget; 0: only once",
               compresses, whole_field(&O::repeat, 0)),
-      kv_spec("kv-granularity", "", "WHO",
-              "who chooses its slots: kv_head, or head (every query head; a kv_head keeps what any of them keeps)",
-              scores_attention,
-              choice(&O::granularity, kv_granularity_name, {KvGranularity::kHead, KvGranularity::kKvHead}), kResearch),
+      kv_spec(
+          "kv-granularity", "", "WHO",
+          "who chooses its slots: kv_head, head (every query head; a kv_head keeps what any of them keeps) or layer "
+          "(one set for all)",
+          scores_attention,
+          choice(&O::granularity, kv_granularity_name,
+                 {KvGranularity::kHead, KvGranularity::kKvHead, KvGranularity::kLayer})),
+      kv_spec("kv-queries", "", "WHICH", "whose attention counts: last (the window's) or sampled (over the whole text)",
+              measures_attention, choice(&O::queries, query_source_name, {QuerySource::kLast, QuerySource::kSampled})),
+      kv_spec(
+          "kv-samples", "", "N", "sampled: queries at most",
+          [](const O& options) { return measures_attention(options) && options.queries == QuerySource::kSampled; },
+          whole_field(&O::samples, 1), kResearch),
       kv_spec("kv-pooling", "", "KIND", "average or max over neighbouring slots", scores_attention,
               choice_field<O, Pooling>(&O::pooling, {{"average", Pooling::kAverage}, {"max", Pooling::kMax}}),
               kResearch),
@@ -88,11 +117,13 @@ std::vector<KvSpec> make_kv_table() {
               choice_field<O, GroupAggregate>(&O::aggregate,
                                               {{"mean", GroupAggregate::kMean}, {"max", GroupAggregate::kMax}}),
               kResearch),
-      kv_spec("kv-floor", "alpha", "X", "adaptive: the share of the budget that no kv_head goes below", shares_unevenly,
-              real_field(&O::floor_share, 0, 1), kResearch),
+      kv_spec("kv-floor", "alpha", "X", "uneven shares: that of the budget that no kv_head and no layer goes below",
+              shares_unevenly, real_field(&O::floor_share, 0, 1), kResearch),
       kv_spec(
           "kv-rounding", "", "KIND", "exact (shares sum to the budget) or released (each rounded, as the authors do)",
-          [](const O& options) { return shares_unevenly(options) || options.layers != KvLayers::kFlat; },
+          [](const O& options) {
+            return compresses(options) && (options.share == KvShare::kAdaptive || options.layers == KvLayers::kPyramid);
+          },
           choice(&O::rounding, kv_rounding_name, {KvRounding::kExact, KvRounding::kReleased}), kResearch),
   };
 }

@@ -1,29 +1,107 @@
 #include "policy/kv/options.h"
 
+#include "base/parse.h"
+
 namespace ei::policy {
 
 const char* kv_share_name(KvShare share) { return share == KvShare::kFlat ? "flat" : "adaptive"; }
 
-const char* kv_layers_name(KvLayers layers) { return layers == KvLayers::kFlat ? "flat" : "pyramid"; }
+const char* kv_layers_name(KvLayers layers) {
+  switch (layers) {
+    case KvLayers::kFlat: return "flat";
+    case KvLayers::kPyramid: return "pyramid";
+    case KvLayers::kEntropy: return "entropy";
+    case KvLayers::kSpread: return "spread";
+    case KvLayers::kEntropyInverse: return "entropy-inverse";
+    case KvLayers::kEntropyShuffled: return "entropy-shuffled";
+  }
+  return "";
+}
+
+bool by_entropy(KvLayers layers) { return layers != KvLayers::kFlat && layers != KvLayers::kPyramid; }
+
+const char* query_source_name(QuerySource queries) {
+  switch (queries) {
+    case QuerySource::kNone: return "none";
+    case QuerySource::kLast: return "last";
+    case QuerySource::kSampled: return "sampled";
+  }
+  return "";
+}
 
 const char* kv_granularity_name(KvGranularity granularity) {
-  return granularity == KvGranularity::kHead ? "head" : "kv_head";
+  switch (granularity) {
+    case KvGranularity::kHead: return "head";
+    case KvGranularity::kKvHead: return "kv_head";
+    case KvGranularity::kLayer: return "layer";
+  }
+  return "";
 }
 
 const char* kv_rounding_name(KvRounding rounding) { return rounding == KvRounding::kExact ? "exact" : "released"; }
 
+namespace {
+
+struct Unit {
+  std::string_view suffix;
+  int64_t bytes;
+};
+constexpr Unit kUnits[] = {{"B", 1}, {"KiB", int64_t{1} << 10}, {"MiB", int64_t{1} << 20}, {"GiB", int64_t{1} << 30}};
+
+}  // namespace
+
+Status set_budget(KvOptions& options, const std::string& text) {
+  constexpr int64_t kMost = int64_t{1} << 30;  // of tokens that are counted in 32 bits, and of units
+  KvOptions changed = options;
+  changed.budget_share = 0;
+  changed.budget_bytes = 0;
+  const std::string_view value = text;
+  if (value.ends_with('%')) {
+    EI_ASSIGN_OR_RETURN(const double percent, parse_real(value.substr(0, value.size() - 1), 0.001, 100));
+    changed.budget_share = percent / 100;
+  } else {
+    int64_t unit = 0;
+    std::string_view number = value;
+    for (const Unit& one : kUnits) {
+      if (!value.ends_with(one.suffix)) continue;
+      unit = one.bytes;
+      number = value.substr(0, value.size() - one.suffix.size());
+    }
+    EI_ASSIGN_OR_RETURN(const int64_t whole, parse_whole(number, 1, kMost));
+    if (unit > 0) changed.budget_bytes = whole * unit;
+    if (unit == 0) changed.budget = static_cast<int32_t>(whole);
+  }
+  options = changed;
+  return {};
+}
+
+std::string budget_text(const KvOptions& options) {
+  if (options.budget_share > 0) return str_format("%.10g%%", 100 * options.budget_share);
+  if (options.budget_bytes > 0) {
+    const bool whole = options.budget_bytes % 1024 == 0;
+    return str_format(whole ? "%lldKiB" : "%lldB",
+                      static_cast<long long>(whole ? options.budget_bytes / 1024 : options.budget_bytes));
+  }
+  return std::to_string(options.budget);
+}
+
 Status validate(const KvOptions& options) {
   if (options.window < 1) return make_error(ErrorKind::kUsage, "window must be positive: %d", options.window);
-  if (options.budget <= options.window)
+  const bool in_slots = options.budget_share == 0 && options.budget_bytes == 0;
+  if (in_slots && options.budget <= options.window)
     return make_error(ErrorKind::kUsage, "KV budget must exceed the window, which always stays: %d <= %d",
                       options.budget, options.window);
-  if (options.sinks < 0 || options.sinks > options.budget - options.window)
+  if (options.sinks < 0 || (in_slots && options.sinks > options.budget - options.window))
     return make_error(ErrorKind::kUsage, "sinks and window must fit into the KV budget: %d + %d > %d", options.sinks,
                       options.window, options.budget);
   if (options.gap < -1) return make_error(ErrorKind::kUsage, "gap must be at least -1: %d", options.gap);
   if (options.repeat < 0) return make_error(ErrorKind::kUsage, "repeat must be at least 0: %d", options.repeat);
   if (options.kernel < 1 || options.kernel % 2 == 0)
     return make_error(ErrorKind::kUsage, "pooling kernel must be odd and positive: %d", options.kernel);
+  if (options.samples < 1) return make_error(ErrorKind::kUsage, "samples must be positive: %d", options.samples);
+  if (!(options.budget_share >= 0 && options.budget_share <= 1))
+    return make_error(ErrorKind::kUsage, "KV budget must be at most 100%% of the text: %s",
+                      budget_text(options).c_str());
   if (!(options.floor_share >= 0 && options.floor_share <= 1))
     return make_error(ErrorKind::kUsage, "floor share must lie between 0 and 1: %g", options.floor_share);
   return {};

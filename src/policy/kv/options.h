@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "base/result.h"
@@ -28,15 +29,32 @@ enum class KvShare : uint8_t { kFlat, kAdaptive };
 const char* kv_share_name(KvShare share);  // "flat", "adaptive"
 
 // How all slots are shared out among the layers (policy/kv/layer_share.h).
-enum class KvLayers : uint8_t { kFlat, kPyramid };
-const char* kv_layers_name(KvLayers layers);  // "flat", "pyramid"
+enum class KvLayers : uint8_t {
+  kFlat,
+  kPyramid,          // the first keep more than the last
+  kEntropy,          // in proportion to the mean entropy of their heads' attention
+  kSpread,           // in proportion to its exponential: over how many slots they look
+  kEntropyInverse,   // for research: the other way round,
+  kEntropyShuffled,  // and each layer what another should get
+};
+const char* kv_layers_name(KvLayers layers);
+bool by_entropy(KvLayers layers);
+
+// Whose attention is measured.
+enum class QuerySource : uint8_t {
+  kNone,
+  kLast,     // the last W queries
+  kSampled,  // queries that lie evenly over the whole text
+};
+const char* query_source_name(QuerySource queries);  // "none", "last", "sampled"
 
 // Who chooses its slots on its own.
 enum class KvGranularity : uint8_t {
   kHead,    // every query head; a kv_head keeps what any of its heads keeps, so it may hold group times the budget
   kKvHead,  // every kv_head, by what its heads attend to together
+  kLayer,   // one set for all heads of a layer
 };
-const char* kv_granularity_name(KvGranularity granularity);  // "head", "kv_head"
+const char* kv_granularity_name(KvGranularity granularity);  // "head", "kv_head", "layer"
 
 // What shares that are no whole numbers become.
 enum class KvRounding : uint8_t {
@@ -57,10 +75,18 @@ struct KvOptions {
   GroupAggregate aggregate = GroupAggregate::kMean;
   int32_t sinks = 0;                  // first slots that always stay
   KvLayers layers = KvLayers::kFlat;  // other than flat: `budget` is the mean over the layers
-  double floor_share = 0.2;           // adaptive: the share of the flat budget that nobody goes below; AdaKV's with GQA
+  double floor_share = 0.2;           // uneven shares: that of the flat budget nobody goes below; AdaKV's with GQA
   KvGranularity granularity = KvGranularity::kKvHead;
   KvRounding rounding = KvRounding::kExact;
+  QuerySource queries = QuerySource::kLast;
+  int32_t samples = 64;      // sampled: queries at most, and half of them at least once the text is that long
+  double budget_share = 0;   // other than 0, instead of `budget`: this share of the text so far
+  int64_t budget_bytes = 0;  // other than 0, instead of `budget`: of all layers that take part together
 };
+
+// "512", "20%" or "64MiB" (also B, KiB, GiB): slots per kv_head, a share of the text, or bytes of the whole cache.
+Status set_budget(KvOptions& options, const std::string& text);
+std::string budget_text(const KvOptions& options);
 
 // One line that names the wrong value and the cure.
 Status validate(const KvOptions& options);

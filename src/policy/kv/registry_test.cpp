@@ -36,6 +36,13 @@ std::vector<std::pair<std::string, KvOptions>> all_kv() {
   all.emplace_back("adaptive pyramid of heads", options);
   options = {.rule = KvRule::kLatent, .granularity = KvGranularity::kHead};
   all.emplace_back("heads", options);
+  options.granularity = KvGranularity::kLayer;
+  all.emplace_back("layers", options);
+  options = find_kv_rule({"streaming"})->preset;
+  options.layers = KvLayers::kSpread;
+  all.emplace_back("streaming by spread", options);
+  options.queries = QuerySource::kSampled;
+  all.emplace_back("streaming by spread of a sample", options);
   for (auto& [name, small] : all) {
     small.budget = 48;
     small.window = 8;
@@ -101,7 +108,7 @@ TEST(KvMethods, KeepExactlyTheBudgetInTheMean) {
     const int64_t sets = int64_t{trace.shape.layers} * trace.shape.kv_heads;
     const int64_t budget = sets * std::min<int64_t>(options.budget, trace.lengths[0]);
     const int64_t kept = kept_slots(trace, run_kv_method(options, trace));
-    if (options.granularity == KvGranularity::kKvHead) {
+    if (options.granularity != KvGranularity::kHead) {
       EXPECT_EQ(kept, budget);
     } else {  // every head of a group keeps its own, and some of these are the same
       EXPECT_GE(kept, budget);
@@ -133,6 +140,8 @@ TEST(KvMethods, PermutedKvHeadsPermuteTheResult) {
     const auto rows = static_cast<std::ptrdiff_t>(trace.shape.group() * trace.stride);
     for (std::vector<float>& scores : turned.attention)
       std::rotate(scores.begin(), scores.begin() + rows, scores.end());
+    for (std::vector<float>& entropies : turned.row_entropy)
+      std::rotate(entropies.begin(), entropies.begin() + trace.shape.group(), entropies.end());
     const KvKeeps keeps = run_kv_method(options, trace);
     const KvKeeps others = run_kv_method(options, turned);
     for (size_t layer = 0; layer < keeps.size(); ++layer)
@@ -156,6 +165,7 @@ TEST(KvMethods, DeclareOptionsThatTakeTheirOwnValues) {
       if (const auto* whole = std::get_if<int64_t>(&value)) text = std::to_string(*whole);
       if (const auto* real = std::get_if<double>(&value)) text = str_format("%.17g", *real);
       if (const auto* word = std::get_if<std::string_view>(&value)) text = *word;
+      if (const auto* own = std::get_if<std::string>(&value)) text = *own;
       EXPECT_TRUE(spec.set(copy, text).ok()) << text;
       EXPECT_EQ(spec.get(copy), value);
     }

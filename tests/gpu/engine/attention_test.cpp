@@ -91,6 +91,7 @@ struct Layer {
     return side.get(out);
   }
 
+  // Scores, then entropies.
   std::vector<float> window_scores(int64_t window) {
     const Matrix q = side.put(2, normals(window * heads() * c.head_dim, 5), window, heads() * c.head_dim);
     std::vector<int32_t> positions(static_cast<size_t>(window));
@@ -99,6 +100,7 @@ struct Layer {
     for (int h = 0; h < c.kv_heads; ++h) longest = std::max(longest, store.length(0, h));
     float* scores = side.stream->shared(0, heads() * longest).value();
     std::fill_n(scores, heads() * longest, 0.0f);
+    float* entropy = side.stream->shared(1, heads()).value();
     side.stream->window_scores({.q = q.data,
                                 .q_stride = q.stride,
                                 .positions = static_cast<const int32_t*>(
@@ -108,9 +110,12 @@ struct Layer {
                                 .scale = 0.2f,
                                 .kv = store.view(0),
                                 .scores = scores,
-                                .score_stride = longest});
+                                .score_stride = longest,
+                                .entropy = entropy});
     EXPECT_TRUE(side.stream->synchronize().ok());
-    return {scores, scores + heads() * longest};
+    std::vector<float> all(scores, scores + heads() * longest);
+    all.insert(all.end(), entropy, entropy + heads());
+    return all;
   }
 
   void drop() {

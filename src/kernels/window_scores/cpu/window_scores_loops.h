@@ -14,6 +14,8 @@
 // floats. V and Product live in unnamed namespaces, so every variant file compiles its own copy.
 #pragma once
 
+#include <cmath>
+
 #include "kernels/attention/cpu/flash.h"
 #include "kernels/attention/cpu/lanes.h"
 #include "kernels/window_scores/cpu/window_scores.h"
@@ -81,6 +83,7 @@ struct FloatProduct : WindowTile {
 template <typename V, typename Product>
 struct WindowLoops : WindowTile {
   static constexpr int kVecs = kRows / V::kWidth;
+  static constexpr float kLeastExponent = -150;  // 2^-150 is 0
 
   // One piece: `rows` queries of one query head.
   struct Piece {
@@ -109,6 +112,10 @@ struct WindowLoops : WindowTile {
   static int64_t partial_floats(const WindowScoreParams& params) {
     return (batches(params) - 1) * params.num_heads * longest(params);
   }
+  // Entropies of every batch of every head, summed over its rows: [batches, num_heads], in front of the workers' rooms.
+  static int64_t entropy_floats(const WindowScoreParams& params) {
+    return params.entropy != nullptr ? (batches(params) * params.num_heads + 15) / 16 * 16 : 0;
+  }
   static float* partial(const WindowScoreParams& params, float* scratch, int64_t batch, int64_t head) {
     if (batch == 0) return params.scores + head * params.score_stride;
     return scratch + ((batch - 1) * params.num_heads + head) * longest(params);
@@ -117,13 +124,15 @@ struct WindowLoops : WindowTile {
   static bool accepts(const KvView& kv) { return Product::accepts(kv); }
 
   static size_t scratch_bytes(const WindowScoreParams& params, int workers) {
-    return static_cast<size_t>(partial_floats(params) + workers * room_floats(params)) * sizeof(float);
+    const int64_t floats = partial_floats(params) + entropy_floats(params) + workers * room_floats(params);
+    return static_cast<size_t>(floats) * sizeof(float);
   }
 
   static void score(const WindowScoreParams& params, void* scratch, WorkQueue& queue, Worker worker) {
     auto* memory = static_cast<float*>(scratch);
     Room room;
-    room.weights = memory + partial_floats(params) + worker.index * room_floats(params);
+    float* entropies = memory + partial_floats(params);
+    room.weights = entropies + entropy_floats(params) + worker.index * room_floats(params);
     room.queries = room.weights + kRows * longest(params);
     room.keys = room.queries + kRows * Product::kQueryWords * int64_t{params.kv.head_dim};
     const int64_t pieces = batches(params) * params.num_heads;
@@ -132,7 +141,8 @@ struct WindowLoops : WindowTile {
       piece.first_row = piece.batch * kRows;
       const int64_t left = params.window - piece.first_row;
       piece.rows = left < kRows ? left : kRows;
-      score_piece(params, piece, room, partial(params, memory, piece.batch, piece.head));
+      const float entropy = score_piece(params, piece, room, partial(params, memory, piece.batch, piece.head));
+      if (params.entropy != nullptr) entropies[piece.batch * params.num_heads + piece.head] = entropy;
     }
   }
 
@@ -146,10 +156,21 @@ struct WindowLoops : WindowTile {
         for (int64_t slot = slots.begin; slot < slots.end; ++slot) sum[slot] += more[slot];
       }
     }
+    if (params.entropy != nullptr && worker.index == 0) merge_entropy(params, static_cast<const float*>(scratch));
   }
 
  private:
-  static void score_piece(const WindowScoreParams& params, const Piece& piece, const Room& room, float* out) {
+  static void merge_entropy(const WindowScoreParams& params, const float* scratch) {
+    const float* entropies = scratch + partial_floats(params);
+    for (int64_t head = 0; head < params.num_heads; ++head) {
+      float sum = 0;
+      for (int64_t batch = 0; batch < batches(params); ++batch) sum += entropies[batch * params.num_heads + head];
+      params.entropy[head] = sum / static_cast<float>(params.window);
+    }
+  }
+
+  // The entropies of the rows, added up, where they are wanted.
+  static float score_piece(const WindowScoreParams& params, const Piece& piece, const Room& room, float* out) {
     const int64_t group = params.num_heads / static_cast<int64_t>(params.kv.heads.size());
     const KvHeadView& head = params.kv.heads[static_cast<size_t>(piece.head / group)];
     for (int r = 0; r < kRows; ++r) {
@@ -177,27 +198,46 @@ struct WindowLoops : WindowTile {
         for (int v = 0; v < kVecs; ++v) max[v] = V::max(max[v], V::load(tile + key * kRows + v * V::kWidth));
     }
     float share[kRows];
-    weigh(room.weights, most, max, static_cast<float>(static_cast<double>(params.scale) * kLog2e), share);
+    float entropy[kRows] = {};
+    const auto scale = static_cast<float>(static_cast<double>(params.scale) * kLog2e);
+    if (params.entropy != nullptr) {
+      weigh<true>(room.weights, most, max, scale, share, entropy);
+    } else {
+      weigh<false>(room.weights, most, max, scale, share, entropy);
+    }
+    float spread = 0;
+    for (int64_t r = 0; r < kRows; ++r) spread += seen[r] > 0 ? entropy[r] : 0.0f;
     for (int64_t r = 0; r < kRows; ++r)
       share[r] = seen[r] > 0 ? 1.0f / (share[r] * static_cast<float>(params.window)) : 0.0f;
     add_up(room.weights, most, share, out);
     for (int64_t slot = most; slot < head.length; ++slot) out[slot] = 0;
+    return spread;
   }
 
-  // Products become weights 2^(scale (product - max)); `sums`: of every row.
-  static void weigh(float* weights, int64_t slots, const V (&max)[kVecs], float scale, float* sums) {
+  // Products become weights 2^x, x = scale (product - max); `sums`: of every row, S. Where they are wanted, entropies
+  // of the rows as well: with weights 2^x / S that is ln S - ln 2 * sum(2^x x) / S.
+  template <bool kEntropy>
+  static void weigh(float* weights, int64_t slots, const V (&max)[kVecs], float scale, float* sums, float* entropies) {
     const V factor = V::set1(scale);
     V sum[kVecs];
-    for (int v = 0; v < kVecs; ++v) sum[v] = V::zero();
+    V product[kVecs];
+    for (int v = 0; v < kVecs; ++v) sum[v] = product[v] = V::zero();
     for (int64_t slot = 0; slot < slots; ++slot) {
       for (int v = 0; v < kVecs; ++v) {
         float* at = weights + slot * kRows + v * V::kWidth;
-        const V weight = exp2_of<5>((V::load(at) - max[v]) * factor);
+        const V exponent = (V::load(at) - max[v]) * factor;
+        const V weight = exp2_of<5>(exponent);
         weight.store(at);
         sum[v] = sum[v] + weight;
+        // Below this a weight is nothing, and its exponent may be beyond all numbers.
+        if constexpr (kEntropy) product[v] = V::fma(weight, V::max(exponent, V::set1(kLeastExponent)), product[v]);
       }
     }
     for (int v = 0; v < kVecs; ++v) sum[v].store(sums + v * V::kWidth);
+    if constexpr (!kEntropy) return;
+    for (int v = 0; v < kVecs; ++v) product[v].store(entropies + v * V::kWidth);
+    for (int r = 0; r < kRows; ++r)
+      if (sums[r] > 0) entropies[r] = std::log(sums[r]) - entropies[r] / (sums[r] * static_cast<float>(kLog2e));
   }
 
   // out[slot] = the weights of the slot, each row's times its share.

@@ -58,15 +58,26 @@ TEST_P(WindowScores, AreThoseOfTheReferenceForAnyNumberOfWorkers) {
                            .kv = attention.kv,
                            .score_stride = shape.context + 5};
   const auto size = static_cast<size_t>(params.score_stride * params.num_heads);
+  const auto heads = static_cast<size_t>(params.num_heads);
   Floats expected(size, -1);
+  Floats expected_entropy(heads, -1);
   params.scores = expected.data();
+  params.entropy = expected_entropy.data();
   reference_window_scores(params);
   for (const WindowVariant* variant : window_variants()) {
     if (!variant->usable() || !variant->accepts(params.kv)) continue;
     SCOPED_TRACE(std::string(variant->name));
-    Floats alone(size, -1);
-    params.scores = alone.data();
+    Floats plain(size, -1);
+    params.scores = plain.data();
+    params.entropy = nullptr;
     run(*variant, params, 1);
+    Floats alone(size, -1);
+    Floats entropy(heads, -1);
+    params.scores = alone.data();
+    params.entropy = entropy.data();
+    run(*variant, params, 1);
+    EXPECT_EQ(plain, alone) << "with and without entropies";
+    for (size_t head = 0; head < heads; ++head) ASSERT_NEAR(entropy[head], expected_entropy[head], 2e-5f) << head;
     for (size_t i = 0; i < size; ++i) {
       ASSERT_NEAR(alone[i], expected[i], 1e-7f + 2e-5f * std::abs(expected[i])) << "at " << i;
       if (expected[i] == 0 || expected[i] == -1) {
@@ -74,9 +85,12 @@ TEST_P(WindowScores, AreThoseOfTheReferenceForAnyNumberOfWorkers) {
       }
     }
     Floats shared(size, -1);
+    Floats shared_entropy(heads, -1);
     params.scores = shared.data();
+    params.entropy = shared_entropy.data();
     run(*variant, params, 3);
     EXPECT_EQ(shared, alone);
+    EXPECT_EQ(shared_entropy, entropy);
   }
 }
 

@@ -39,17 +39,27 @@ __global__ void logits_kernel(WindowScores params, int32_t kv_head, int32_t grou
   }
 }
 
-// What turns a row of logits into shares: its largest one and one over the sum of the rest.
-__global__ void softmax_kernel(const float* logits, int64_t stride, int64_t length, float2* shares) {
+// What turns a row of logits into shares: its largest one and one over the sum of the rest. With x the distance to the
+// largest and S the sum of e^x, the entropy of the shares is ln S - sum(e^x x) / S.
+__global__ void softmax_kernel(const float* logits, int64_t stride, int64_t length, float2* shares, float* entropies) {
   const float* row = logits + static_cast<int64_t>(blockIdx.x) * stride;
   float largest = -INFINITY;
   for (int64_t i = threadIdx.x; i < length; i += blockDim.x) largest = fmaxf(largest, row[i]);
   largest = block_max(largest);
   float sum = 0;
-  if (largest > -INFINITY)
-    for (int64_t i = threadIdx.x; i < length; i += blockDim.x) sum += expf(row[i] - largest);
+  float product = 0;
+  if (largest > -INFINITY) {
+    for (int64_t i = threadIdx.x; i < length; i += blockDim.x) {
+      const float weight = expf(row[i] - largest);
+      sum += weight;
+      if (weight > 0) product += weight * (row[i] - largest);
+    }
+  }
   sum = block_sum(sum);
-  if (threadIdx.x == 0) shares[blockIdx.x] = {largest, sum > 0 ? 1.0f / sum : 0.0f};
+  product = block_sum(product);
+  if (threadIdx.x != 0) return;
+  shares[blockIdx.x] = {largest, sum > 0 ? 1.0f / sum : 0.0f};
+  entropies[blockIdx.x] = sum > 0 ? logf(sum) - product / sum : 0.0f;
 }
 
 __global__ void mean_kernel(const float* logits, int64_t stride, int64_t length, const float2* shares, int64_t window,
@@ -65,6 +75,13 @@ __global__ void mean_kernel(const float* logits, int64_t stride, int64_t length,
   scores[static_cast<int64_t>(blockIdx.y) * score_stride + slot] = sum / static_cast<float>(window);
 }
 
+// The mean over the window, of every head of a group.
+__global__ void entropy_kernel(const float* entropies, int64_t window, float* out) {
+  float sum = 0;
+  for (int64_t query = 0; query < window; ++query) sum += entropies[threadIdx.x * window + query];
+  out[threadIdx.x] = sum / static_cast<float>(window);
+}
+
 int32_t group_of(const WindowScores& params) { return params.num_heads / static_cast<int32_t>(params.lengths.size()); }
 
 int64_t longest(const WindowScores& params) {
@@ -74,7 +91,7 @@ int64_t longest(const WindowScores& params) {
 }  // namespace
 
 int64_t window_score_floats(const WindowScores& params) {
-  return group_of(params) * params.window * (longest(params) + 2);
+  return group_of(params) * params.window * (longest(params) + 3);
 }
 
 Status launch_window_scores(const WindowScores& params, void* stream) {
@@ -86,17 +103,21 @@ Status launch_window_scores(const WindowScores& params, void* stream) {
   const int32_t tile = dim <= 128 ? 64 : dim <= 256 ? 32 : 16;
   const size_t shared = static_cast<size_t>(tile) * static_cast<size_t>(dim + 1) * sizeof(float);
   auto* shares = reinterpret_cast<float2*>(params.room);
-  float* logits = params.room + 2 * rows;
+  float* entropies = params.room + 2 * rows;
+  float* logits = params.room + 3 * rows;
   for (size_t h = 0; h < params.lengths.size() && rows > 0; ++h) {
     const int64_t length = params.lengths[h];
     if (length == 0) continue;
     const auto tiles = static_cast<unsigned>((length + tile - 1) / tile);
     logits_kernel<<<tiles, kThreads, shared, queue>>>(params, static_cast<int32_t>(h), group, tile, logits, stride);
-    softmax_kernel<<<static_cast<unsigned>(rows), kThreads, 0, queue>>>(logits, stride, length, shares);
+    softmax_kernel<<<static_cast<unsigned>(rows), kThreads, 0, queue>>>(logits, stride, length, shares, entropies);
     const dim3 grid(static_cast<unsigned>((length + kThreads - 1) / kThreads), static_cast<unsigned>(group));
     mean_kernel<<<grid, kThreads, 0, queue>>>(logits, stride, length, shares, params.window,
                                               params.scores + static_cast<int64_t>(h) * group * params.score_stride,
                                               params.score_stride);
+    if (params.entropy != nullptr)
+      entropy_kernel<<<1, static_cast<unsigned>(group), 0, queue>>>(entropies, params.window,
+                                                                    params.entropy + static_cast<int64_t>(h) * group);
   }
   return launched("window_scores");
 }

@@ -20,7 +20,8 @@ struct WindowScores {
   std::span<const int64_t> lengths{};   // [kv_heads], on the host
   float* scores = nullptr;              // [num_heads, score_stride], where the device can write
   int64_t score_stride = 0;
-  float* room = nullptr;  // window_score_floats()
+  float* entropy = nullptr;  // [num_heads], where the device can write; null: not wanted
+  float* room = nullptr;     // window_score_floats()
 };
 // Floats of scratch memory: the logits of one kv_head.
 int64_t window_score_floats(const WindowScores& params);
