@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "cli/command.h"
+#include "cli/model_overrides.h"
 #include "cli/setup.h"
 #include "cli/version.h"
 #include "engine/memory.h"
@@ -32,7 +33,7 @@ struct Facts {
 
 Result<Facts> collect(const Settings& settings) {
   EI_ASSIGN_OR_RETURN(const std::string path, model_path(settings));
-  EI_ASSIGN_OR_RETURN(model::ModelFile opened, model::open_model(path));
+  EI_ASSIGN_OR_RETURN(model::ModelFile opened, model::open_model(path, model_overrides(settings)));
   EI_ASSIGN_OR_RETURN(auto backend,
                       create_backend(settings.device, with_packed_budget(engine_options(settings, path).backend_options,
                                                                          opened.config, opened.file)));

@@ -3,6 +3,7 @@
 
 #include "cli/command.h"
 #include "cli/input.h"
+#include "cli/model_overrides.h"
 #include "cli/setup.h"
 #include "text/tokenizer.h"
 
@@ -48,8 +49,9 @@ Result<int> command_tokenize(const CommandContext& context) {
   EI_ASSIGN_OR_RETURN(const std::string prompt, read_prompt(settings));
   EI_ASSIGN_OR_RETURN(const std::string path, model_path(settings));
   // Checked first: libllama aborts on some malformed vocabularies.
-  EI_RETURN_IF_ERROR(gguf::File::open(path));
-  EI_ASSIGN_OR_RETURN(const std::unique_ptr<text::Tokenizer> tokenizer, text::Tokenizer::load(path));
+  EI_RETURN_IF_ERROR(gguf::File::open(path, model_overrides(settings)));
+  EI_ASSIGN_OR_RETURN(const std::unique_ptr<text::Tokenizer> tokenizer,
+                      text::Tokenizer::load(path, model_overrides(settings)));
   EI_ASSIGN_OR_RETURN(
       const std::vector<text::Token> tokens,
       tokenizer->tokenize(prompt, {.add_bos_eos = !settings.no_bos, .parse_special = settings.parse_special}));

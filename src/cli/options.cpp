@@ -7,6 +7,7 @@
 
 #include "cli/kv_options.h"
 #include "cli/method_options.h"
+#include "cli/model_overrides.h"
 #include "eval/tasks.h"
 #include "policy/registry.h"
 
@@ -38,9 +39,10 @@ constexpr std::array<CommandEntry, 9> kCommands = {{
     {kDemo, "demo", "find a fact hidden in a long text with full and with sparse attention, side by side"},
 }};
 
-constexpr std::array<Exclusion, 8> kExclusions = {{
+constexpr std::array<Exclusion, 9> kExclusions = {{
     {"prompt", "file"},
     {"grammar", "json-schema"},
+    {"rope-scale", "rope-freq-scale"},
     {"chat-template", "chat-template-file"},
     {"raw", "chat-template"},
     {"raw", "chat-template-file"},
@@ -79,6 +81,19 @@ std::vector<Option> model_options() {
        kCompute | kBench, choice(&Settings::cache_type_k, cache_types)},
       {"-ctv --cache-type-v", "TYPE", "type of cached values: f32, f16 or bf16; without it the device's best",
        kCompute | kBench, choice(&Settings::cache_type_v, cache_types)},
+      {"--override-kv", "KEY=TYPE:VALUE,...",
+       "metadata in place of the file's; TYPE is int, float, bool or str (may be given several times)", kWithModel,
+       metadata(&Settings::override_kv)},
+      {"--rope-scaling", "KIND", "none, linear or yarn, in place of what the model says", kWithModel,
+       choice(&Settings::rope_scaling, {"none", "linear", "yarn"})},
+      {"--rope-scale", "N", "stretch positions to a context N times as long; 0: as the model says", kWithModel,
+       real(&Settings::rope_scale, 0, 1e6)},
+      {"--rope-freq-scale", "X", "the same as 1/N; 0: as the model says", kWithModel,
+       real(&Settings::rope_freq_scale, 0, 1e3)},
+      {"--rope-freq-base", "X", "base of the rotation; 0: as the model says", kWithModel,
+       real(&Settings::rope_freq_base, 0, 1e12)},
+      {"--yarn-orig-ctx", "N", "context that the model was trained for, for yarn; 0: as the model says", kWithModel,
+       whole(&Settings::yarn_orig_ctx, 0, kMaxTokens)},
       {"--method", "NAME", "attention method", kGenerate | kPerplexity | kEval,
        choice(&Settings::method, method_names())},
       {"--method", "LIST", "attention methods", kBench, choice_list(&Settings::bench_methods, method_names())},

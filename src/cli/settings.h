@@ -18,6 +18,12 @@ struct Settings {
   int64_t ctx_size = 0;        // 0: the model's
   int64_t batch_size = 0;      // 0: chosen by the engine
   int64_t packed_memory = -1;  // MiB; -1: chosen by the engine
+  std::string override_kv;     // metadata in place of the file's (model_overrides.h)
+  std::string rope_scaling;    // this and the next four: empty or 0 is what the file says
+  double rope_scale = 0;
+  double rope_freq_scale = 0;
+  double rope_freq_base = 0;
+  int64_t yarn_orig_ctx = 0;
   std::string cache_type_k;
   std::string cache_type_v;
   std::string method = "full";

@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "cli/kv_options.h"
 #include "cli/method_options.h"
+#include "cli/model_overrides.h"
 #include "engine/fits.h"
 #include "engine/memory.h"
 
@@ -51,6 +52,7 @@ EngineOptions engine_options(const Settings& settings, const std::string& path) 
   EngineOptions options;
   options.model_path = path;
   options.backend = settings.device;
+  options.overrides = model_overrides(settings);
   options.backend_options.threads = static_cast<int>(std::min<int64_t>(settings.threads, usable_cores()));
   options.backend_options.isa = environment_text("EI_CPU_ISA");
   options.backend_options.dense = environment_text("EI_DENSE");
