@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "kv/key_measure.h"
 
 namespace ei::kv {
 namespace {
@@ -55,11 +56,13 @@ Result<Compressor> Compressor::create(const Backend& backend, const policy::KvOp
   const bool observes = queries != policy::QuerySource::kNone;
   for (const int32_t window : shape.windows) observed.observed.push_back(observes && window == 0 ? 1 : 0);
   EI_ASSIGN_OR_RETURN(Observer observer, Observer::create(backend, std::move(observed)));
-  return Compressor(std::move(method), std::move(shape), std::move(observer));
+  return Compressor(backend, std::move(method), std::move(shape), std::move(observer));
 }
 
-Compressor::Compressor(std::unique_ptr<policy::KvMethod> method, CompressorShape shape, Observer observer)
-    : method_(std::move(method)),
+Compressor::Compressor(const Backend& backend, std::unique_ptr<policy::KvMethod> method, CompressorShape shape,
+                       Observer observer)
+    : backend_(&backend),
+      method_(std::move(method)),
       shape_(std::move(shape)),
       observer_(std::move(observer)),
       schedule_(method_->options()) {}
@@ -94,14 +97,16 @@ int64_t Compressor::most_slots(int64_t prompt, int64_t generated) const {
 }
 
 int64_t Compressor::bytes_for(int64_t slots) const {
-  // Attention and about as much again inside the kernel; scores per set, in a row and with their ranks.
+  // Attention and about as much again inside the kernel, or keys measured; scores per set, in a row and with their
+  // ranks.
   const int64_t ratings = method_->needs().row_entropy ? int64_t{method_->shape().layers} : 0;  // of all layers at once
   return slots * (2 * shape_.heads + (4 + ratings) * method_->num_sets()) * static_cast<int64_t>(sizeof(float));
 }
 
 Result<int64_t> Compressor::compress(Stream& stream, Store& store) const {
   EI_ASSIGN_OR_RETURN(Decision decision, begin(stream, store));
-  for (size_t index = 0; index < decision.layers.size(); ++index) rate(stream, store, index, decision);
+  for (size_t index = 0; index < decision.layers.size(); ++index)
+    EI_RETURN_IF_ERROR(rate(stream, store, index, decision));
   if (decision.budgets.empty()) share_out(stream, decision);
   EI_RETURN_IF_ERROR(stream.synchronize());
   const int64_t before = store.evicted();
@@ -131,28 +136,33 @@ Result<Compressor::Decision> Compressor::begin(Stream& stream, const Store& stor
   if (unobserved || slots <= decision.budget) decision.layers.clear();  // nothing to decide by, or about
   if (!needs.row_entropy || decision.layers.empty())
     decision.budgets = method_->layer_budgets(decision.budget, decision.states);
+  decision.ratings.resize(decision.layers.size());
   if (needs.queries == policy::QuerySource::kNone || decision.layers.empty()) return decision;
   EI_ASSIGN_OR_RETURN(decision.attention, stream.shared(kAttention, slots * shape_.heads));
   if (needs.row_entropy) {
     EI_ASSIGN_OR_RETURN(decision.entropy, stream.shared(kEntropy, shape_.heads));
   }
-  decision.ratings.resize(decision.layers.size());
   return decision;
 }
 
-void Compressor::rate(Stream& stream, const Store& store, size_t index, Decision& decision) const {
+Status Compressor::rate(Stream& stream, const Store& store, size_t index, Decision& decision) const {
   const int layer = decision.layers[index];
   const KvView view = store.view(layer);
   const bool known = !decision.budgets.empty();
-  if (known && method_->held(lengths_of(view)) <= decision.budgets[index]) return;
+  if (known && method_->held(lengths_of(view)) <= decision.budgets[index]) return {};
   if (decision.attention != nullptr) measure_attention(stream, view, layer, decision);
+  std::vector<float> keys;
+  if (const policy::KeyMeasure measure = method_->needs().keys; measure != policy::KeyMeasure::kNone) {
+    EI_ASSIGN_OR_RETURN(keys, measure_keys(*backend_, view, measure, longest_head(view)));
+  }
   // The next layer's measurements go to the same place, so this layer's turn is now.
-  stream.host([this, view, index, layer, known, &decision] {
+  stream.host([this, view, index, layer, known, keys = std::move(keys), &decision] {
     const std::vector<int64_t> lengths = lengths_of(view);
     policy::LayerMeasures measured{.layer = static_cast<int32_t>(index),
                                    .lengths = lengths,
                                    .attention = decision.attention,
                                    .stride = longest_head(view),
+                                   .keys = keys,
                                    .aligned = aligned(view)};
     if (decision.entropy != nullptr) measured.row_entropy = {decision.entropy, static_cast<size_t>(shape_.heads)};
     policy::LayerRating rating = method_->rate(measured);
@@ -163,6 +173,7 @@ void Compressor::rate(Stream& stream, const Store& store, size_t index, Decision
     decision.states[index].entropy = rating.entropy;
     decision.ratings[index] = std::move(rating);
   });
+  return {};
 }
 
 // Where entropies decide: all layers have been rated, now they divide the slots.

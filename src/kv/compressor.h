@@ -70,17 +70,19 @@ class Compressor {
     std::vector<LayerKeeps> keeps;             // [all layers]
   };
 
-  Compressor(std::unique_ptr<policy::KvMethod> method, CompressorShape shape, Observer observer);
+  Compressor(const Backend& backend, std::unique_ptr<policy::KvMethod> method, CompressorShape shape,
+             Observer observer);
 
   bool over_budget(const Store& store) const { return most_held(store) > method_->budget_at(store.next_position()); }
   bool takes_part(int layer) const { return shape_.windows[static_cast<size_t>(layer)] == 0; }
   // The steps of compress(), in the order in which they run. Each fills the decision when the stream does.
   Result<Decision> begin(Stream& stream, const Store& store) const;
-  void rate(Stream& stream, const Store& store, size_t index, Decision& decision) const;
+  Status rate(Stream& stream, const Store& store, size_t index, Decision& decision) const;
   void measure_attention(Stream& stream, const KvView& view, int layer, const Decision& decision) const;
   void share_out(Stream& stream, Decision& decision) const;
   LayerKeeps keep_window(const Store& store, int layer) const;
 
+  const Backend* backend_;
   std::unique_ptr<policy::KvMethod> method_;
   CompressorShape shape_;
   Observer observer_;

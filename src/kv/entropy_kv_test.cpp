@@ -10,47 +10,27 @@
 namespace ei::kv {
 namespace {
 
+using testing::attention_of;
 using testing::CompressedCache;
-using testing::kDim;
 using testing::kHeads;
 using testing::kKvHeads;
-using testing::kWidth;
 
-constexpr double kScale = 0.35;  // of CompressedCache
 using Doubles = std::vector<double>;
-
-double key_of(const KvView& view, int64_t kv_head, int64_t slot, int64_t d) {
-  const void* page = view.heads[static_cast<size_t>(kv_head)].key_pages[slot / view.page_slots];
-  return static_cast<double>(static_cast<const float*>(page)[slot % view.page_slots * kDim + d]);
-}
 
 struct Measured {
   double entropy = 0;  // mean over heads and queries
   Doubles scores;      // [slots]: attention, mean over heads and queries
 };
 
-// Softmax of every query and head over the slots that are not behind it.
 Measured measure(const CompressedCache& f, int layer, const std::vector<int32_t>& positions) {
-  const KvView view = f.store.view(layer);
-  const int64_t slots = view.heads[0].length;
-  Measured measured{.scores = Doubles(static_cast<size_t>(slots))};
+  Measured measured{.scores = Doubles(static_cast<size_t>(f.store.length(layer, 0)))};
   const double share = 1.0 / (static_cast<double>(positions.size()) * kHeads);
   for (const int32_t position : positions) {
     for (int64_t head = 0; head < kHeads; ++head) {
-      Doubles weights;
-      double total = 0;
-      for (int64_t slot = 0; slot <= position; ++slot) {
-        double product = 0;
-        for (int64_t d = 0; d < kDim; ++d)
-          product += static_cast<double>(f.queries[static_cast<size_t>(position * kWidth + head * kDim + d)]) *
-                     key_of(view, head / (kHeads / kKvHeads), slot, d);
-        weights.push_back(std::exp(kScale * product));
-        total += weights.back();
-      }
+      const Doubles weights = attention_of(f, layer, head, position);
       for (size_t slot = 0; slot < weights.size(); ++slot) {
-        const double weight = weights[slot] / total;
-        measured.scores[slot] += share * weight;
-        measured.entropy -= share * weight * std::log(weight);
+        measured.scores[slot] += share * weights[slot];
+        measured.entropy -= share * weights[slot] * std::log(weights[slot]);
       }
     }
   }

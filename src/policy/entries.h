@@ -15,6 +15,14 @@ Entry latent_entry();
 Entry snapkv_entry();
 Entry adakv_entry();
 Entry entropy_kv_entry();
+Entry pyramid_entry();
+Entry ada_pyramid_entry();
+Entry tova_entry();
+Entry h2o_entry();
+Entry knorm_entry();
+Entry keydiff_entry();
+Entry random_kv_entry();
 Entry streaming_entry();
+Entry triangle_entry();
 
 }  // namespace ei::policy

@@ -18,7 +18,15 @@ constexpr Entry (*kEntries[])() = {
     snapkv_entry,
     adakv_entry,
     entropy_kv_entry,
+    pyramid_entry,
+    ada_pyramid_entry,
+    tova_entry,
+    h2o_entry,
+    knorm_entry,
+    keydiff_entry,
+    random_kv_entry,
     streaming_entry,
+    triangle_entry,
 };
 // clang-format on
 

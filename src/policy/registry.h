@@ -28,6 +28,7 @@ struct PrefillEntry {
   std::string_view about{};  // a few words for --help; may be empty
   std::unique_ptr<PrefillMethod> (*make)(const PrefillOptions& options, const PrefillShape& shape) = nullptr;
   std::optional<BlockRank> select{};  // the only --select it works with, if there is one
+  bool bounded = true;                // reads at most max_factor base budgets, --layer-skip aside
 };
 
 // A way to say which slots of a cache stay: --kv-policy NAME. The name stands for its whole preset.

@@ -160,7 +160,7 @@ TEST(Methods, StayInTheBudgetTheyPromise) {
   for_every_method_and_trace([](const PrefillOptions& options, const PrefillTrace& trace, uint64_t) {
     PrefillRun run(options, trace);
     run.read_whole();
-    const bool bounded = options.rule != PrefillRule::kEntropy && options.rule != PrefillRule::kHabit;
+    const bool bounded = find_prefill_rule(options.rule)->bounded;
     for (int32_t layer = options.layer_skip; layer < trace.layers && bounded; ++layer)
       for (const SegmentRecord& record : run.records(layer))
         for (const HeadRecord& head : record.heads)

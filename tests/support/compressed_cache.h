@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <vector>
 
@@ -125,5 +126,24 @@ class CompressedCache {
   int sharp_head = -1;                 // its keys are longer
   std::vector<float> layer_sharpness;  // [layers]; none: all alike
 };
+
+// The attention of one head of the query at `position` to the slots that are not behind it, written out. Slots must
+// still be positions.
+inline std::vector<double> attention_of(const CompressedCache& f, int layer, int64_t head, int32_t position) {
+  const KvView view = f.store.view(layer);
+  const KvHeadView& keys = view.heads[static_cast<size_t>(head / (kHeads / kKvHeads))];
+  std::vector<double> weights;
+  double total = 0;
+  for (int64_t slot = 0; slot <= position; ++slot) {
+    const auto* key = static_cast<const float*>(keys.key_pages[slot / view.page_slots]) + slot % view.page_slots * kDim;
+    const float* query = f.queries.data() + position * kWidth + head * kDim;
+    double product = 0;
+    for (int64_t d = 0; d < kDim; ++d) product += static_cast<double>(query[d]) * static_cast<double>(key[d]);
+    weights.push_back(std::exp(0.35 * product));
+    total += weights.back();
+  }
+  for (double& weight : weights) weight /= total;
+  return weights;
+}
 
 }  // namespace ei::testing

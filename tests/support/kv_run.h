@@ -18,6 +18,7 @@ struct KvTrace {
   std::vector<std::vector<float>> attention;  // [layers][heads * stride]
   int64_t stride = 0;
   std::vector<std::vector<float>> row_entropy;  // [layers][heads]
+  std::vector<std::vector<float>> keys;         // [layers][kv_heads * stride]
 
   int64_t held() const {
     int64_t slots = 0;
@@ -38,6 +39,8 @@ inline KvTrace random_kv_trace(uint64_t seed, int64_t length) {
   for (int32_t layer = 0; layer < trace.shape.layers; ++layer) {
     std::vector<float>& scores = trace.attention.emplace_back();
     std::vector<float>& entropies = trace.row_entropy.emplace_back();
+    std::vector<float>& keys = trace.keys.emplace_back();
+    for (int64_t i = 0; i < trace.shape.kv_heads * trace.stride; ++i) keys.push_back(random.normal());
     for (int32_t head = 0; head < trace.shape.heads; ++head) {
       const float sharpness = 2 * random.normal();
       for (int64_t slot = 0; slot < trace.stride; ++slot) scores.push_back(std::exp(sharpness * random.normal()));
@@ -64,6 +67,7 @@ inline KvKeeps run_kv_method(const policy::KvOptions& options, const KvTrace& tr
                                    .lengths = trace.lengths,
                                    .attention = trace.attention[layer].data(),
                                    .stride = trace.stride};
+    if (method->needs().keys != policy::KeyMeasure::kNone) measured.keys = trace.keys[layer];
     if (method->needs().row_entropy) measured.row_entropy = trace.row_entropy[layer];
     ratings.push_back(method->rate(measured));
     states[layer].entropy = ratings.back().entropy;

@@ -12,7 +12,7 @@
 namespace ei::policy {
 
 KvNeeds KvMethod::needs() const {
-  KvNeeds needs{.queries = scored_queries(), .row_entropy = by_entropy(options_.layers)};
+  KvNeeds needs{.queries = scored_queries(), .row_entropy = by_entropy(options_.layers), .keys = scored_keys()};
   if (needs.row_entropy && needs.queries == QuerySource::kNone) needs.queries = options_.queries;
   return needs;
 }

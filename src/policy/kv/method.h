@@ -30,10 +30,18 @@ struct KvShape {
   int32_t group() const { return heads / kv_heads; }
 };
 
+// What is measured of the keys by themselves.
+enum class KeyMeasure : uint8_t {
+  kNone,
+  kNorm,    // their length
+  kCosine,  // with the mean of all normalised keys of the kv_head
+};
+
 // What is measured of a layer.
 struct KvNeeds {
   QuerySource queries = QuerySource::kNone;  // mean attention of these queries to every slot
   bool row_entropy = false;                  // of every head: the entropy of single queries' attention, in the mean
+  KeyMeasure keys = KeyMeasure::kNone;       // of every slot
 };
 
 // One layer as it was measured. The arrays live as long as the call.
@@ -43,6 +51,7 @@ struct LayerMeasures {
   const float* attention = nullptr;  // [heads, stride], where asked for; slot s of a head's kv_head at s
   int64_t stride = 0;
   std::span<const float> row_entropy{};  // [heads], where asked for
+  std::span<const float> keys{};         // [kv_heads, stride], where asked for
   bool aligned = true;                   // do all kv_heads hold the same positions?
 };
 
@@ -96,6 +105,7 @@ class KvMethod {
  protected:
   // What score() reads.
   virtual QuerySource scored_queries() const = 0;
+  virtual KeyMeasure scored_keys() const { return KeyMeasure::kNone; }
   // Higher stays. Here: what was measured of attention.
   virtual LayerScores score(const LayerMeasures& measured) const;
 

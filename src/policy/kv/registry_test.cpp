@@ -140,6 +140,7 @@ TEST(KvMethods, PermutedKvHeadsPermuteTheResult) {
     const auto rows = static_cast<std::ptrdiff_t>(trace.shape.group() * trace.stride);
     for (std::vector<float>& scores : turned.attention)
       std::rotate(scores.begin(), scores.begin() + rows, scores.end());
+    for (std::vector<float>& keys : turned.keys) std::rotate(keys.begin(), keys.begin() + trace.stride, keys.end());
     for (std::vector<float>& entropies : turned.row_entropy)
       std::rotate(entropies.begin(), entropies.begin() + trace.shape.group(), entropies.end());
     const KvKeeps keeps = run_kv_method(options, trace);

@@ -214,7 +214,8 @@ Entry entropyinfer_entry() {
       .prefill = {.name = "entropy",
                   .about = "of sampled attention",
                   .make = make_entropy_method,
-                  .select = BlockRank::kAdaptive}};
+                  .select = BlockRank::kAdaptive,
+                  .bounded = false}};
 }
 
 }  // namespace ei::policy

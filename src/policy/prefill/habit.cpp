@@ -48,6 +48,8 @@ std::unique_ptr<PrefillMethod> make_habit_method(const PrefillOptions& options, 
 
 }  // namespace
 
-Entry habit_entry() { return {.prefill = {.name = "habit", .about = "by type of head", .make = make_habit_method}}; }
+Entry habit_entry() {
+  return {.prefill = {.name = "habit", .about = "by type of head", .make = make_habit_method, .bounded = false}};
+}
 
 }  // namespace ei::policy

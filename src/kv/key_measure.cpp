@@ -1,0 +1,71 @@
+#include "kv/key_measure.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+
+namespace ei::kv {
+namespace {
+
+// Calls visit(slot, key) for every slot of a kv_head, with its key [head_dim] as floats.
+template <typename Visit>
+Status each_key(const Backend& backend, const KvView& view, const KvHeadView& head, Visit visit) {
+  const KvPageShape shape{
+      .slots = view.page_slots, .head_dim = view.head_dim, .key_type = view.key_type, .value_type = view.value_type};
+  const auto dim = static_cast<size_t>(view.head_dim);
+  std::vector<std::byte> rows(static_cast<size_t>(view.page_slots) * shape.key_row());
+  std::vector<float> key(dim);
+  for (int64_t first = 0; first < head.length; first += view.page_slots) {
+    const int64_t count = std::min<int64_t>(view.page_slots, head.length - first);
+    const void* page = head.key_pages[first / view.page_slots];
+    EI_RETURN_IF_ERROR(backend.read_slots(shape, page, count, rows.data(), nullptr));
+    for (int64_t row = 0; row < count; ++row) {
+      for (size_t d = 0; d < dim; ++d)
+        key[d] = load_element(rows.data(), view.key_type, row * view.head_dim + static_cast<int64_t>(d));
+      visit(first + row, key);
+    }
+  }
+  return {};
+}
+
+float length_of(const std::vector<float>& key) {
+  double sum = 0;
+  for (const float one : key) sum += static_cast<double>(one) * static_cast<double>(one);
+  return static_cast<float>(std::sqrt(sum));
+}
+
+// Lengths become cosines.
+Status to_cosines(const Backend& backend, const KvView& view, const KvHeadView& head, float* measured) {
+  std::vector<double> mean(static_cast<size_t>(view.head_dim));
+  EI_RETURN_IF_ERROR(each_key(backend, view, head, [&](int64_t slot, const std::vector<float>& key) {
+    const auto length = static_cast<double>(measured[slot]);
+    for (size_t d = 0; d < key.size() && length > 0; ++d) mean[d] += static_cast<double>(key[d]) / length;
+  }));
+  double mean_length = 0;
+  for (const double one : mean) mean_length += one * one;
+  mean_length = std::sqrt(mean_length);  // a cosine does not ask whether it is a sum or a mean
+  return each_key(backend, view, head, [&](int64_t slot, const std::vector<float>& key) {
+    double product = 0;
+    for (size_t d = 0; d < key.size(); ++d) product += static_cast<double>(key[d]) * mean[d];
+    const double lengths = static_cast<double>(measured[slot]) * mean_length;
+    measured[slot] = lengths > 0 ? static_cast<float>(product / lengths) : 0.0f;
+  });
+}
+
+}  // namespace
+
+Result<std::vector<float>> measure_keys(const Backend& backend, const KvView& view, policy::KeyMeasure measure,
+                                        int64_t stride) {
+  EI_CHECK(measure != policy::KeyMeasure::kNone);
+  std::vector<float> measured(view.heads.size() * static_cast<size_t>(stride));
+  for (size_t h = 0; h < view.heads.size(); ++h) {
+    float* own = measured.data() + static_cast<int64_t>(h) * stride;
+    EI_RETURN_IF_ERROR(each_key(backend, view, view.heads[h],
+                                [&](int64_t slot, const std::vector<float>& key) { own[slot] = length_of(key); }));
+    if (measure == policy::KeyMeasure::kCosine) EI_RETURN_IF_ERROR(to_cosines(backend, view, view.heads[h], own));
+  }
+  return measured;
+}
+
+}  // namespace ei::kv

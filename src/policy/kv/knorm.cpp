@@ -1,0 +1,40 @@
+// Knorm (Devoto et al., 2024): keys of small length get much attention, so the slots of the shortest keys stay. Needs
+// no queries.
+#include "policy/entries.h"
+
+namespace ei::policy {
+namespace {
+
+class KnormMethod : public KvMethod {
+ public:
+  using KvMethod::KvMethod;
+
+ protected:
+  QuerySource scored_queries() const override { return QuerySource::kNone; }
+  KeyMeasure scored_keys() const override { return KeyMeasure::kNorm; }
+
+  LayerScores score(const LayerMeasures& measured) const override {
+    LayerScores scores{.stride = measured.stride};
+    for (const float one : measured.keys) scores.made.push_back(-one);
+    return scores;
+  }
+};
+
+std::unique_ptr<KvMethod> make_knorm_method(const KvOptions& options, const KvShape& shape) {
+  return std::make_unique<KnormMethod>(options, shape);
+}
+
+}  // namespace
+
+Entry knorm_entry() {
+  const KvOptions preset{.rule = {"knorm"}, .gap = -1, .kernel = 1};
+  return {
+      .method = {.name = "knorm", .summary = "Knorm: dense prefill, then the slots of the shortest keys", .kv = preset},
+      .kv = {.name = "knorm",
+             .about = "the shortest keys",
+             .preset = preset,
+             .make = make_knorm_method,
+             .scores_attention = false}};
+}
+
+}  // namespace ei::policy
