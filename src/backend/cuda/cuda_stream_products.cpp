@@ -24,7 +24,7 @@ void CudaStream::multiply(const CudaWeight& weight, Matrix x, Matrix y, const fl
   const bool rounded = weight.activated && phase_ == Phase::kPrompt && bias == nullptr;
   const DeviceRows to = rounded ? for_products(y) : wide(y);
   // The phase decides, not the rows: a prompt of one token rounds as it would among others.
-  if (phase_ == Phase::kGeneration && x.rows == 1) {
+  if (phase_ == Phase::kGeneration && kernels::cuda::matvec_reads(from)) {
     auto* out = static_cast<float*>(to.data);
     for (const kernels::cuda::DeviceCodes& part : weight.codes) {
       submit([=, this] { return kernels::cuda::launch_matvec(part, from, out, bias, stream_); }, part.codes, from, out,

@@ -16,24 +16,50 @@ namespace {
 
 int64_t aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-// Room for the codes of all parts, or of none: where the memory is not there, generation reads bf16.
-void place_codes(std::span<const HostTensor> parts, CudaWeight& weight) {
+int64_t bytes_of(const DeviceCodes& codes) {
+  const int64_t weights = codes.rows * codes.cols;
+  return aligned(codes.form.code_bytes(weights)) + aligned(codes.form.scale_bytes(weights));
+}
+
+// Room for the codes of all parts, or of none: where the memory is not there, generation reads bf16. Says where those
+// of each part go.
+std::vector<DeviceCodes> place_codes(std::span<const HostTensor> parts, CudaWeight& weight) {
+  std::vector<DeviceCodes> whole;  // neighbours of one form together
   int64_t bytes = 0;
   for (const HostTensor& part : parts) {
-    if (code_bytes(part) == 0) return;
-    bytes += code_bytes(part);
+    if (code_bytes(part) == 0) return {};
+    const kernels::cuda::CodeForm form = kernels::cuda::code_form(part.type);
+    if (whole.empty() || whole.back().form.codes != form.codes || whole.back().form.block != form.block)
+      whole.push_back({.form = form, .cols = part.cols});
+    whole.back().rows += part.rows;
   }
+  for (const DeviceCodes& codes : whole) bytes += bytes_of(codes);
   Result<Buffer> memory = allocate_device(static_cast<size_t>(bytes));
-  if (!memory.ok()) return;
+  if (!memory.ok()) return {};
   weight.code_memory = std::move(memory).value();
   auto* at = static_cast<std::byte*>(weight.code_memory.data());
-  for (const HostTensor& part : parts) {
-    DeviceCodes codes{.form = kernels::cuda::code_form(part.type), .rows = part.rows, .cols = part.cols};
+  for (DeviceCodes& codes : whole) {
     codes.codes = at;
-    codes.scales = at + aligned(codes.form.code_bytes(part.rows * part.cols));
-    weight.codes.push_back(codes);
-    at += code_bytes(part);
+    codes.scales = at + aligned(codes.form.code_bytes(codes.rows * codes.cols));
+    at += bytes_of(codes);
   }
+  weight.codes = whole;
+  std::vector<DeviceCodes> of_parts;
+  auto of = whole.begin();
+  int64_t row = 0;
+  for (const HostTensor& part : parts) {
+    if (row == of->rows) {
+      ++of;
+      row = 0;
+    }
+    DeviceCodes codes = *of;
+    codes.rows = part.rows;
+    codes.codes = static_cast<std::byte*>(of->codes) + of->form.code_bytes(row * of->cols);
+    codes.scales = static_cast<std::byte*>(of->scales) + of->form.scale_bytes(row * of->cols);
+    of_parts.push_back(codes);
+    row += part.rows;
+  }
+  return of_parts;
 }
 
 }  // namespace
@@ -117,12 +143,13 @@ Result<std::unique_ptr<CudaWeight>> CudaWeightLoader::matrix(std::span<const Hos
     weight->memory = std::make_shared<const Buffer>(std::move(memory));
     if (alone) held_[parts.front().data] = weight->memory;
   }
-  if (multiplied) place_codes(parts, *weight);
-  if (there && weight->codes.empty()) return weight;
+  std::vector<DeviceCodes> codes;
+  if (multiplied) codes = place_codes(parts, *weight);
+  if (there && codes.empty()) return weight;
   auto* to = static_cast<std::byte*>(weight->memory->data());  // what is there already is written once more
   for (size_t i = 0; i < parts.size(); ++i) {
     const HostTensor& part = parts[i];
-    EI_RETURN_IF_ERROR(send(part, weight->type, to, weight->codes.empty() ? nullptr : &weight->codes[i]));
+    EI_RETURN_IF_ERROR(send(part, weight->type, to, codes.empty() ? nullptr : &codes[i]));
     to += static_cast<size_t>(part.rows * part.cols) * dtype_bytes(weight->type);
   }
   EI_RETURN_IF_ERROR(cuda_status(cudaStreamSynchronize(cudaStreamPerThread), "loading weights"));

@@ -19,7 +19,7 @@ struct CudaWeight : Weight {
   DType type = DType::kBF16;
   bool activated = false;  // MatrixUse::kActivated
   // For generation, where every part has such a form: fewer bytes to read.
-  std::vector<kernels::cuda::DeviceCodes> codes;  // of the parts, one behind the other
+  std::vector<kernels::cuda::DeviceCodes> codes;  // of all rows, one behind the other; parts of one form are one
   Buffer code_memory;
   kernels::cuda::DeviceRows device() const { return {memory->data(), type, rows, cols, cols}; }
   const float* vector() const { return static_cast<const float*>(memory->data()); }

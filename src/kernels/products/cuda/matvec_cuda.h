@@ -30,7 +30,9 @@ struct DeviceCodes {
 Status launch_split_codes(uint32_t ggml_type, const void* from, int64_t first, int64_t count, const DeviceCodes& to,
                           void* stream);
 
-// Do the kernels below take rows of so many weights?
+// Do the kernels below read such an x? One row, 16-byte aligned.
+bool matvec_reads(const DeviceRows& x);
+// And rows of so many weights?
 bool matvec_takes(DType type, int64_t cols);
 bool matvec_takes(const CodeForm& form, int64_t cols);
 // y [1, weight.rows] = x [1, weight.cols] W^T (+ bias). x is f32 or bf16, y f32.

@@ -1,0 +1,109 @@
+// A block of GPU threads on the host: each thread a fiber, barriers and shuffles as the hardware has them. So code of a
+// kernel that is included behind this header runs where there is no GPU.
+#pragma once
+
+#include <ucontext.h>
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <utility>
+#include <vector>
+
+namespace emulated {
+
+struct Index {
+  unsigned x = 0, y = 0, z = 0;
+};
+
+struct Barrier {
+  int64_t turn = 0;
+  unsigned arrived = 0;
+};
+
+class Block {
+ public:
+  // Calls `kernel` in `threads` threads, all of one block, until each has returned.
+  static void run(unsigned threads, std::function<void()> kernel);
+  static void wait_for_all() { wait(all_, size_); }
+  static float exchange(float value, int mask);
+
+ private:
+  static void wait(Barrier& barrier, unsigned count);
+  static void enter();
+
+  static inline std::function<void()> kernel_;
+  static inline unsigned size_ = 0;
+  static inline unsigned current_ = 0;
+  static inline ucontext_t scheduler_;
+  static inline std::vector<ucontext_t> fibers_;
+  static inline std::vector<char> returned_;
+  static inline Barrier all_;
+  static inline std::array<Barrier, 32> warps_;
+  static inline std::array<float, 1024> values_;
+};
+
+}  // namespace emulated
+
+// Names of the hardware's.
+inline emulated::Index threadIdx, blockIdx, blockDim, gridDim;
+inline void __syncthreads() { emulated::Block::wait_for_all(); }
+inline float __shfl_xor_sync(unsigned, float value, int mask) { return emulated::Block::exchange(value, mask); }
+template <typename T>
+T __ldcs(const T* from) {
+  return *from;
+}
+
+namespace emulated {
+
+inline void Block::run(unsigned threads, std::function<void()> kernel) {
+  constexpr size_t kStack = size_t{64} << 10;
+  kernel_ = std::move(kernel);
+  size_ = blockDim.x = threads;
+  all_ = {};
+  warps_ = {};
+  fibers_.assign(threads, {});
+  returned_.assign(threads, 0);
+  std::vector<std::vector<char>> stacks(threads, std::vector<char>(kStack));
+  for (unsigned i = 0; i < threads; ++i) {
+    getcontext(&fibers_[i]);
+    fibers_[i].uc_stack.ss_sp = stacks[i].data();
+    fibers_[i].uc_stack.ss_size = kStack;
+    fibers_[i].uc_link = &scheduler_;
+    makecontext(&fibers_[i], enter, 0);
+  }
+  for (bool any = true; any;) {
+    any = false;
+    for (unsigned i = 0; i < threads; ++i) {
+      if (returned_[i] != 0) continue;
+      any = true;
+      current_ = threadIdx.x = i;
+      swapcontext(&scheduler_, &fibers_[i]);
+    }
+  }
+}
+
+inline void Block::enter() {
+  kernel_();
+  returned_[current_] = 1;
+}
+
+inline void Block::wait(Barrier& barrier, unsigned count) {
+  const int64_t turn = barrier.turn;
+  if (++barrier.arrived == count) {
+    barrier.arrived = 0;
+    ++barrier.turn;
+  }
+  while (barrier.turn == turn) swapcontext(&fibers_[current_], &scheduler_);
+}
+
+inline float Block::exchange(float value, int mask) {
+  Barrier& warp = warps_[threadIdx.x / 32];
+  values_[threadIdx.x] = value;
+  wait(warp, 32);
+  const float other = values_[threadIdx.x ^ static_cast<unsigned>(mask)];
+  wait(warp, 32);
+  return other;
+}
+
+}  // namespace emulated
