@@ -16,6 +16,24 @@ struct Rows {
   __device__ T* row(int64_t index) const { return data + index * stride; }
 };
 
+__device__ inline float4 load_four(const float* from) { return *reinterpret_cast<const float4*>(from); }
+__device__ inline float4 load_four(const __nv_bfloat16* from) {
+  const uint2 words = *reinterpret_cast<const uint2*>(from);
+  return make_float4(__uint_as_float(words.x << 16), __uint_as_float(words.x & 0xffff0000u),
+                     __uint_as_float(words.y << 16), __uint_as_float(words.y & 0xffff0000u));
+}
+__device__ inline void store_four(float* to, float4 value) { *reinterpret_cast<float4*>(to) = value; }
+__device__ inline void store_four(__nv_bfloat16* to, float4 value) {
+  __nv_bfloat162 pairs[2] = {__floats2bfloat162_rn(value.x, value.y), __floats2bfloat162_rn(value.z, value.w)};
+  *reinterpret_cast<uint2*>(to) = *reinterpret_cast<const uint2*>(pairs);
+}
+
+// Do all rows begin where four elements may be read at once?
+bool in_fours(const DeviceRows& rows) {
+  const auto four = 4 * dtype_bytes(rows.type);
+  return rows.cols % 4 == 0 && rows.stride % 4 == 0 && reinterpret_cast<uintptr_t>(rows.data) % four == 0;
+}
+
 // Threads of a block for each of `rows` rows of `cols`: a few rows have the GPU to themselves.
 unsigned threads_for(int64_t rows, int64_t cols) {
   constexpr int64_t kFewRows = 64;
@@ -60,12 +78,57 @@ __global__ void add_rms_norm_kernel(Rows<From> x, Rows<float> total, const float
   for (int64_t i = threadIdx.x; i < cols; i += blockDim.x) to[i] = from_float<To>(held[i] * scale * gain[i]);
 }
 
+// The same for rows of whole fours: wide loads, and what was added stays in registers.
+constexpr int kFours = 4;  // of a thread
+
+template <typename From, typename To>
+__global__ void add_rms_norm_fours(Rows<From> x, Rows<float> total, const float* gain, float eps, Rows<To> y,
+                                   int64_t cols) {
+  const From* from = x.row(blockIdx.x);
+  float* held = total.row(blockIdx.x);
+  float4 values[kFours];
+  float sum = 0;
+#pragma unroll
+  for (int k = 0; k < kFours; ++k) {
+    const int64_t i = 4 * (static_cast<int64_t>(threadIdx.x) + k * static_cast<int64_t>(blockDim.x));
+    if (i >= cols) break;
+    const float4 more = load_four(from + i);
+    float4 value = load_four(held + i);
+    value = make_float4(value.x + more.x, value.y + more.y, value.z + more.z, value.w + more.w);
+    store_four(held + i, value);
+    values[k] = value;
+    sum += value.x * value.x + value.y * value.y + value.z * value.z + value.w * value.w;
+  }
+  if (gain == nullptr) return;
+  To* to = y.row(blockIdx.x);
+  const float scale = 1.0f / sqrtf(block_sum(sum) / static_cast<float>(cols) + eps);
+#pragma unroll
+  for (int k = 0; k < kFours; ++k) {
+    const int64_t i = 4 * (static_cast<int64_t>(threadIdx.x) + k * static_cast<int64_t>(blockDim.x));
+    if (i >= cols) break;
+    const float4 by = load_four(gain + i);
+    const float4 value = values[k];
+    store_four(to + i, make_float4(value.x * scale * by.x, value.y * scale * by.y, value.z * scale * by.z,
+                                   value.w * scale * by.w));
+  }
+}
+
 __device__ float silu(float value) { return value / (1.0f + expf(-value)); }
 
 __device__ float gelu_in_halves(float value) {
   const float g = __half2float(__float2half_rn(value));
   const float activated = 0.5f * g * (1.0f + tanhf(0.7978845608028654f * g * (1.0f + 0.044715f * g * g)));
   return __half2float(__float2half_rn(activated));
+}
+
+template <bool kGelu, typename From, typename To>
+__global__ void activate_fours(Rows<From> gate, Rows<From> up, Rows<To> out, int64_t cols) {
+  const int64_t i = 4 * (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x);
+  if (i >= cols) return;
+  const float4 g = load_four(gate.row(blockIdx.y) + i);
+  const float4 u = load_four(up.row(blockIdx.y) + i);
+  const auto act = [](float value) { return kGelu ? gelu_in_halves(value) : silu(value); };
+  store_four(out.row(blockIdx.y) + i, make_float4(act(g.x) * u.x, act(g.y) * u.y, act(g.z) * u.z, act(g.w) * u.w));
 }
 
 template <bool kGelu, typename From, typename To>
@@ -155,8 +218,16 @@ Status launch_rms_norm(DeviceRows x, const float* gain, float eps, DeviceRows y,
 Status launch_add_rms_norm(DeviceRows x, DeviceRows sum, const float* gain, float eps, DeviceRows y, void* stream) {
   if (x.rows == 0) return {};
   EI_CHECK(sum.type == DType::kF32);
+  const unsigned threads = threads_for(x.rows, (x.cols + 3) / 4);
+  const bool fours = in_fours(x) && in_fours(sum) && (gain == nullptr || in_fours(y)) &&
+                     reinterpret_cast<uintptr_t>(gain) % 16 == 0 && x.cols <= int64_t{4} * kFours * threads;
   with_row_type(x.type, [&](auto from) {
     with_row_type(y.type, [&](auto to) {
+      if (fours) {
+        add_rms_norm_fours<<<static_cast<unsigned>(x.rows), threads, 0, static_cast<cudaStream_t>(stream)>>>(
+            Rows<decltype(from)>(x), Rows<float>(sum), gain, eps, Rows<decltype(to)>(y), x.cols);
+        return;
+      }
       add_rms_norm_kernel<<<static_cast<unsigned>(x.rows), threads_for(x.rows, x.cols), 0,
                             static_cast<cudaStream_t>(stream)>>>(Rows<decltype(from)>(x), Rows<float>(sum), gain, eps,
                                                                  Rows<decltype(to)>(y), x.cols);
@@ -172,6 +243,13 @@ Status launch_activate(bool gelu, DeviceRows gate, DeviceRows up, DeviceRows out
       with_row_type(out.type, [&](auto to) {
         using From = decltype(from);
         using To = decltype(to);
+        if (in_fours(gate) && in_fours(up) && in_fours(out)) {
+          auto* wide = gelu ? activate_fours<true, From, To> : activate_fours<false, From, To>;
+          wide<<<grid_of(rows, gate.cols, 4 * kThreads), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
+              Rows<From>(from_row(gate, first)), Rows<From>(from_row(up, first)), Rows<To>(from_row(out, first)),
+              gate.cols);
+          return;
+        }
         auto* kernel = gelu ? activate_kernel<true, From, To> : activate_kernel<false, From, To>;
         kernel<<<grid_of(rows, gate.cols, 4 * kThreads), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
             Rows<From>(from_row(gate, first)), Rows<From>(from_row(up, first)), Rows<To>(from_row(out, first)),
