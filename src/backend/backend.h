@@ -134,7 +134,9 @@ class Stream {
   virtual void block_entropy(const kernels::BlockEntropyParams& params) = 0;
   virtual void row_scores(const kernels::RowScoreParams& params) = 0;
   virtual void pack_keys(const kernels::PackKeysParams& params) = 0;
-  virtual void peak_scores(const kernels::PeakScoreParams& params) = 0;
+  // Peak scores of the segments i with segments[i] != 0, each as PeakScoreParams says with segment i; its rankings and
+  // samples, both in shared() memory, are rows i of [num_segments, kv_heads].
+  virtual void peak_scores(const kernels::PeakScoreParams& params, std::span<const uint8_t> segments) = 0;
   virtual void select_blocks(const kernels::SelectBlocksParams& params) = 0;
   // What a KV compression measures.
   virtual void window_scores(const kernels::WindowScoreParams& params) = 0;
@@ -183,8 +185,14 @@ class Backend {
   virtual std::string describe(DType key_type, DType value_type, std::span<const HostTensor> matrices) const = 0;
   virtual DType default_kv_type() const = 0;
   virtual int64_t preferred_chunk() const { return 512; }  // prompt tokens per chunk
-  // Are the operations there that a sparse prefill measures and chooses with? Attention reads given plans anyway.
-  virtual bool measures_blocks() const { return true; }
+  // Can blocks be rated by the peaks of rows (pack_keys, peak_scores) in such a cache? Otherwise row_scores does it,
+  // slowly, where that is there.
+  virtual bool rates_peaks(const kernels::KeyIndexShape& shape) const { return shape.grid.block % 8 == 0; }
+  virtual bool scores_rows() const { return true; }
+  // What a multiply-add of a rating costs, in those of eight bits beside products in bf16, for which methods weigh the
+  // two against each other.
+  virtual double rating_cost() const { return 1; }
+  virtual kernels::KeyIndexBytes key_index_bytes(const kernels::KeyIndexShape& shape, int64_t tokens) const;
   // Bytes free where allocate() takes from, when that is not the system's memory; -1: it is.
   virtual int64_t free_memory() const { return -1; }
   // What a tensor takes in that memory once it is loaded.

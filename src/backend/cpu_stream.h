@@ -41,8 +41,8 @@ class CpuStream : public Stream {
   void block_scores(const kernels::BlockScoreParams& params) override;
   void block_entropy(const kernels::BlockEntropyParams& params) override;
   void row_scores(const kernels::RowScoreParams& params) override;
-  void pack_keys(const kernels::PackKeysParams& params) override;
-  void peak_scores(const kernels::PeakScoreParams& params) override;
+  void pack_keys(const kernels::PackKeysParams& wanted) override;
+  void peak_scores(const kernels::PeakScoreParams& wanted, std::span<const uint8_t> segments) override;
   void select_blocks(const kernels::SelectBlocksParams& params) override;
   void window_scores(const kernels::WindowScoreParams& params) override;
   void host(std::function<void()> job) override;

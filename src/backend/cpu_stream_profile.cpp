@@ -1,6 +1,7 @@
 // What a sparse prefill and a KV compression add to the graph of a chunk.
 #include "backend/cpu_stream.h"
 #include "kernels/block_scores/cpu/block_scores.h"
+#include "kernels/block_scores/cpu/key_panels.h"
 #include "kernels/window_scores/cpu/window_scores.h"
 
 namespace ei {
@@ -30,20 +31,30 @@ void CpuStream::row_scores(const kernels::RowScoreParams& params) {
   add_queue([params](WorkQueue& queue) { kernels::row_scores_plain(params, queue); }, &times_.profile_s);
 }
 
-void CpuStream::pack_keys(const kernels::PackKeysParams& params) {
+void CpuStream::pack_keys(const kernels::PackKeysParams& wanted) {
   const kernels::PeakVariant& peaks = kernels::choose_peak(isa_);
+  kernels::PackKeysParams params = wanted;
+  params.out = kernels::key_panels(params.index);
   add([&peaks, params](Worker worker) { peaks.pack_keys(params, worker); }, &times_.profile_s);
 }
 
-void CpuStream::peak_scores(const kernels::PeakScoreParams& params) {
+void CpuStream::peak_scores(const kernels::PeakScoreParams& wanted, std::span<const uint8_t> segments) {
   const kernels::PeakVariant& peaks = kernels::choose_peak(isa_);
-  void* memory = grow(profile_scratch_, peaks.scratch_bytes(params, device_.threads()));
-  if (memory == nullptr) return;
-  for (const auto step : {peaks.prepare, peaks.choose, peaks.score}) {
-    WorkQueue& queue = new_queue();
-    add([step, params, memory, &queue](Worker worker) { step(params, memory, queue, worker); }, &times_.profile_s);
+  for (size_t i = 0; i < segments.size(); ++i) {
+    if (segments[i] == 0) continue;
+    kernels::PeakScoreParams params = wanted;
+    params.keys = kernels::key_panels(params.index);
+    params.segment = static_cast<int32_t>(i);
+    params.ranking += static_cast<int64_t>(i) * params.rows.kv_heads;
+    params.samples += static_cast<int64_t>(i) * params.rows.kv_heads;
+    void* memory = grow(profile_scratch_, peaks.scratch_bytes(params, device_.threads()));
+    if (memory == nullptr) return;
+    for (const auto step : {peaks.prepare, peaks.choose, peaks.score}) {
+      WorkQueue& queue = new_queue();
+      add([step, params, memory, &queue](Worker worker) { step(params, memory, queue, worker); }, &times_.profile_s);
+    }
+    add([&peaks, params, memory](Worker worker) { peaks.merge(params, memory, worker); }, &times_.profile_s);
   }
-  add([&peaks, params, memory](Worker worker) { peaks.merge(params, memory, worker); }, &times_.profile_s);
 }
 
 void CpuStream::select_blocks(const kernels::SelectBlocksParams& params) {

@@ -172,7 +172,17 @@ class ReferenceStream : public Stream {
   void block_entropy(const kernels::BlockEntropyParams& params) override { kernels::reference_block_entropy(params); }
   void row_scores(const kernels::RowScoreParams& params) override { kernels::reference_row_scores(params); }
   void pack_keys(const kernels::PackKeysParams&) override {}  // the reference rates blocks by the keys themselves
-  void peak_scores(const kernels::PeakScoreParams& params) override { kernels::reference_peak_scores(params); }
+  void peak_scores(const kernels::PeakScoreParams& wanted, std::span<const uint8_t> segments) override {
+    for (size_t i = 0; i < segments.size(); ++i) {
+      if (segments[i] == 0) continue;
+      kernels::PeakScoreParams params = wanted;
+      params.keys.super_blocks = kernels::blocks_per_super(params.rows.grid);
+      params.segment = static_cast<int32_t>(i);
+      params.ranking += static_cast<int64_t>(i) * params.rows.kv_heads;
+      params.samples += static_cast<int64_t>(i) * params.rows.kv_heads;
+      kernels::reference_peak_scores(params);
+    }
+  }
   void select_blocks(const kernels::SelectBlocksParams& params) override { kernels::reference_select_blocks(params); }
   void window_scores(const kernels::WindowScoreParams& params) override { kernels::reference_window_scores(params); }
   void host(std::function<void()> job) override {

@@ -115,12 +115,6 @@ Result<std::unique_ptr<Session>> Engine::new_session(const SessionOptions& optio
   if (options.context < 0 || options.batch < 0) {
     return make_error(ErrorKind::kUsage, "context and batch sizes must not be negative");
   }
-  if (prefill.rule != policy::PrefillRule::kDense && !backend().measures_blocks()) {
-    return make_error(ErrorKind::kUsage,
-                      "method '%s' reads prompts sparsely, which the %s backend cannot yet: take --method full, or "
-                      "--device cpu",
-                      options.method.c_str(), std::string(backend().name()).c_str());
-  }
   const DType fallback = backend().default_kv_type();
   const kv::StoreConfig store{.layers = config().layers,
                               .kv_heads = config().kv_heads,
@@ -137,6 +131,7 @@ Result<std::unique_ptr<Session>> Engine::new_session(const SessionOptions& optio
                                .key_type = store.key_type,
                                .global = {}};
     for (const int32_t window : windows) shape.global.push_back(window == 0 ? 1 : 0);
+    EI_RETURN_IF_ERROR(sparse::Planner::served(backend(), prefill, shape));
     planner.emplace(backend(), prefill, std::move(shape));
   }
   std::optional<kv::Compressor> compressor;

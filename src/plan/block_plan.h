@@ -10,7 +10,7 @@ namespace ei {
 struct SegmentGrid {
   int32_t segment = 512;
   int32_t block = 8;
-  int32_t blocks_per_segment() const { return segment / block; }
+  constexpr int32_t blocks_per_segment() const { return segment / block; }
 };
 
 // Ragged lists in CSR form. List (kv_head, i) belongs to segment first_segment + i and holds ascending block indices

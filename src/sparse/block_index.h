@@ -1,6 +1,6 @@
 // BlockIndex: what the planner knows of earlier keys, beside the KV store as it grows: per planned layer the extremes
-// of blocks, where a method reads them, and the upper bounds of super-blocks; and keys of 8 bits of one layer at a
-// time, made anew for every chunk. Slots are positions: the store must not be compacted.
+// of blocks, where a method reads them, and what the backend keeps to rate blocks by (KeyIndex), of which a part is of
+// one layer at a time, made anew for every chunk. Slots are positions: the store must not be compacted.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,9 @@
 namespace ei::sparse {
 
 struct BlockIndexShape {
-  int32_t kv_heads = 0;
-  int32_t head_dim = 0;
-  DType key_type = DType::kF32;
-  SegmentGrid grid;
+  kernels::KeyIndexShape keys;
   bool extremes = false;         // of blocks, for mid-range scores
-  bool panels = false;           // keys of 8 bits and bounds, for peak scores
+  bool rated = false;            // blocks are rated by peaks
   std::vector<uint8_t> planned;  // [layers]
 };
 
@@ -29,10 +26,10 @@ class BlockIndex {
   Status reserve(int64_t tokens);
   // Records what `tokens` tokens add to the extremes.
   void update(Stream& stream, int layer, const KvView& kv, int64_t tokens);
-  // Records the keys of 8 bits of this layer, and the bounds that are missing. They are there until another layer's.
-  kernels::KeyPanels pack(Stream& stream, int layer, const KvView& kv, int64_t tokens);
+  // Records what is missing of this layer to rate blocks by. It is there until another layer's.
+  kernels::KeyIndex pack(Stream& stream, int layer, const KvView& kv, int64_t tokens);
   kernels::BlockExtremes view(int layer) const;
-  // The prompt has been read: the keys of 8 bits go back to the system.
+  // The prompt has been read: what was of one layer at a time goes back to the system.
   void end_prompt();
   // Everything goes; the next update begins with the first block.
   void drop();
@@ -48,24 +45,22 @@ class BlockIndex {
     Buffer max_keys;
     Buffer min_keys;
     int64_t blocks = 0;  // whose extremes are here, or recorded
-    Buffer bounds;
-    int64_t supers = 0;  // super-blocks with bounds
+    Buffer kept;
+    int64_t supers = 0;  // super-blocks with bounds, in `kept`
   };
   int64_t row_bytes() const;
-  int64_t super_keys() const { return int64_t{super_blocks_} * shape_.grid.block; }
+  int64_t super_keys() const { return int64_t{kernels::blocks_per_super(shape_.keys.grid)} * shape_.keys.grid.block; }
   int64_t num_planned() const;
-  // Bytes per layer, and of the panels that all share, for `tokens` tokens.
+  // For `tokens` tokens.
   int64_t extremes_bytes(int64_t tokens) const;
-  int64_t bounds_bytes(int64_t tokens) const;
-  int64_t panels_bytes(int64_t tokens) const;
+  kernels::KeyIndexBytes rated_bytes(int64_t tokens) const;
   Status grow(Buffer& buffer, int64_t bytes, int64_t held) const;
 
   const Backend* backend_;
   BlockIndexShape shape_;
-  int32_t super_blocks_ = 1;
-  int64_t capacity_ = 0;        // tokens, of extremes and bounds
-  int64_t panel_capacity_ = 0;  // tokens
-  Buffer panels_;
+  int64_t capacity_ = 0;          // tokens, of what layers keep
+  int64_t passing_capacity_ = 0;  // tokens
+  Buffer passing_;
   std::vector<Layer> layers_;
 };
 

@@ -17,7 +17,7 @@ constexpr int kScores = 201;
 constexpr int kRanks = 202;
 constexpr int kProbabilities = 203;
 constexpr int kEntropy = 200;  // of shared memory
-constexpr int kSamples = 201;
+constexpr int kExchange = 201;
 
 std::vector<uint8_t> planned_layers(const PrefillOptions& options, const PlannerShape& shape) {
   std::vector<uint8_t> planned;
@@ -28,10 +28,17 @@ std::vector<uint8_t> planned_layers(const PrefillOptions& options, const Planner
   return planned;
 }
 
-// Peaks of whole panels; other block sizes go the slow way.
-bool rates_peaks(const PrefillOptions& options) {
-  const bool peaks = options.select == BlockRank::kPeak || options.select == BlockRank::kAdaptive;
-  return peaks && options.block % 8 == 0;
+// Blocks that no backend rates by peaks go the slow way.
+bool wants_peaks(const PrefillOptions& options) {
+  return options.select == BlockRank::kPeak || options.select == BlockRank::kAdaptive;
+}
+
+kernels::KeyIndexShape key_shape(const PrefillOptions& options, const PlannerShape& shape) {
+  return {.heads = shape.heads,
+          .kv_heads = shape.kv_heads,
+          .head_dim = shape.head_dim,
+          .key_type = shape.key_type,
+          .grid = options.grid()};
 }
 
 kernels::RowScore row_score(BlockRank rank) {
@@ -40,26 +47,34 @@ kernels::RowScore row_score(BlockRank rank) {
   return kernels::RowScore::kGroupPeak;
 }
 
-policy::PrefillShape method_shape(const PlannerShape& shape, const std::vector<uint8_t>& planned) {
+policy::PrefillShape method_shape(const Backend& backend, const PlannerShape& shape,
+                                  const std::vector<uint8_t>& planned) {
   // Of the last layer's rows only few attend.
   const auto choosing = std::count(planned.begin(), planned.end() - 1, uint8_t{1});
   return {.layers = static_cast<int32_t>(planned.size()),
           .kv_heads = shape.kv_heads,
-          .products = shape.products,
+          .products = shape.products / backend.rating_cost(),
           .per_key = static_cast<double>(choosing) * static_cast<double>(shape.heads * shape.head_dim)};
 }
 }  // namespace
 
+Status Planner::served(const Backend& backend, const PrefillOptions& options, const PlannerShape& shape) {
+  if (options.select == BlockRank::kMidrange || backend.scores_rows()) return {};
+  if (wants_peaks(options) && backend.rates_peaks(key_shape(options, shape))) return {};
+  return make_error(ErrorKind::kUsage,
+                    "the %s backend cannot rate blocks of %d tokens by '%s': take a block that is a multiple of 8 and "
+                    "another rating, or --device cpu",
+                    std::string(backend.name()).c_str(), options.block, policy::block_rank_name(options.select));
+}
+
 Planner::Planner(const Backend& backend, const PrefillOptions& options, PlannerShape shape)
     : shape_(std::move(shape)),
       planned_(planned_layers(options, shape_)),
-      method_(policy::make_prefill_method(options, method_shape(shape_, planned_))),
-      index_(backend, {.kv_heads = shape_.kv_heads,
-                       .head_dim = shape_.head_dim,
-                       .key_type = shape_.key_type,
-                       .grid = options.grid(),
+      rates_peaks_(wants_peaks(options) && backend.rates_peaks(key_shape(options, shape_))),
+      method_(policy::make_prefill_method(options, method_shape(backend, shape_, planned_))),
+      index_(backend, {.keys = key_shape(options, shape_),
                        .extremes = method_->reads_midrange(),
-                       .panels = rates_peaks(options),
+                       .rated = rates_peaks_,
                        .planned = planned_}),
       records_(planned_.size()),
       tracks_(planned_.size()) {
@@ -118,12 +133,9 @@ Status Planner::begin_chunk(Stream& stream, int64_t first, int64_t tokens) {
   if (options().layer_fusion || policy::ranks_on_probabilities(options())) {
     EI_ASSIGN_OR_RETURN(probabilities_, stream.scratch(kProbabilities, lists, blocks));
   }
-  constexpr int64_t kFloats = sizeof(AttentionSample) / sizeof(float);
-  EI_ASSIGN_OR_RETURN(float* const samples, stream.shared(kSamples, layers * shape_.kv_heads * kFloats));
-  samples_ = reinterpret_cast<AttentionSample*>(samples);
+  EI_ASSIGN_OR_RETURN(exchange_, stream.shared(kExchange, layers * exchanged_floats(lists)));
   for (Track& track : tracks_) {
     track.recorded = track.attends = false;
-    track.rankings.assign(static_cast<size_t>(lists), {});
     track.run.assign(static_cast<size_t>(num_segments), {});
     for (int32_t i = 0; i < num_segments; ++i) {
       policy::SegmentRecord& record = track.run[static_cast<size_t>(i)];
@@ -162,15 +174,19 @@ const BlockPlan* Planner::record(Stream& stream, int layer, Matrix q, const KvVi
 
   index_.update(stream, layer, kv, first_ + tokens_);
   if (method_->reads_midrange()) measure_midrange(stream, layer, q);
-  if (rates_peaks(options())) {
-    rank_segments(stream, layer, q, kv, from);
-  } else if (options().select != BlockRank::kMidrange && track.attends) {
-    score_rows(stream, q, kv);
+  if (rates_peaks_) {
+    rate_segments(stream, layer, q, kv, from);
+  } else {
+    if (options().select != BlockRank::kMidrange && track.attends) score_rows(stream, q, kv);
+    stream.host([this, layer] { decide(layer); });
   }
-  stream.host([this, layer] { decide(layer); });
   if (!track.attends) return nullptr;
   track.plan.grid = options().grid();
-  stream.select_blocks({.rows = rows_, .values = ranked_values(), .plan = &track.plan});
+  stream.select_blocks({.rows = rows_,
+                        .values = ranked_values(),
+                        .plan = &track.plan,
+                        .counts = exchange(layer).counts,
+                        .wanted = keep_blocks_});
   return &track.plan;
 }
 
@@ -210,65 +226,6 @@ void Planner::measure_midrange(Stream& stream, int layer, Matrix q) {
   });
 }
 
-// Segment by segment, each by what the one before has shown, so that a plan does not depend on how a prompt is cut.
-void Planner::rank_segments(Stream& stream, int layer, Matrix q, const KvView& kv, int64_t attending_from) {
-  const bool any = tracks_[static_cast<size_t>(layer)].attends;
-  // Of the last layer's rows only few attend: what it does stays unknown, however the prompt is cut.
-  const bool last_layer = layer + 1 == static_cast<int>(tracks_.size());
-  std::vector<policy::SegmentPlace> places;
-  bool measures = false;
-  for (int32_t i = 0; i < rows_.num_segments; ++i) {
-    const int32_t segment = rows_.first_segment + i;
-    const int64_t rows = rows_of(segment);
-    places.push_back({.layer = layer,
-                      .segment = segment,
-                      .rows = rows,
-                      .attends = any && sparse_[static_cast<size_t>(i)] != 0 && i >= attending_from,
-                      .sampled = !last_layer && rows == options().segment && method_->samples(segment)});
-    measures = measures || places.back().attends || places.back().sampled;
-  }
-  kernels::KeyPanels keys;
-  if (measures) keys = index_.pack(stream, layer, kv, first_ + tokens_);
-  for (size_t i = 0; i < places.size(); ++i) rank_segment(stream, i, places[i], q, kv, keys);
-}
-
-void Planner::rank_segment(Stream& stream, size_t i, const policy::SegmentPlace& place, Matrix q, const KvView& kv,
-                           const kernels::KeyPanels& keys) {
-  const int32_t layer = place.layer;
-  Track& track = tracks_[static_cast<size_t>(layer)];
-  const auto heads = static_cast<size_t>(shape_.kv_heads);
-  BlockRanking* const rankings = track.rankings.data() + i * heads;
-  AttentionSample* const samples = samples_ + layer * int64_t{shape_.kv_heads};
-  stream.host([this, layer, &record = track.run[i], i, place, rankings] {
-    method_->rank(place, history(layer, i), record);
-    for (size_t h = 0; h < record.heads.size(); ++h) rankings[h] = record.heads[h].ranking;
-  });
-  if (place.attends || place.sampled) {
-    const int64_t group = shape_.heads / shape_.kv_heads;
-    stream.peak_scores({.rows = rows_,
-                        .segment = static_cast<int32_t>(i),
-                        .q = q.data,
-                        .q_stride = q.stride,
-                        .tokens = tokens_,
-                        .first_position = static_cast<int32_t>(first_),
-                        .num_heads = shape_.heads,
-                        .scale = shape_.attention_scale,
-                        .kv = kv,
-                        .keys = keys,
-                        .ranking = rankings,
-                        .most_queries = method_->ranks_by_heads(place.segment) ? group : 1,
-                        .scores = ranks_.data,
-                        .samples = samples});
-  }
-  stream.host([this, layer, &record = track.run[i], i, place, samples] {
-    for (size_t h = 0; h < record.heads.size() && place.sampled; ++h) {
-      record.heads[h].sampled = true;
-      record.heads[h].sample = samples[h];
-    }
-    method_->observe(history(layer, i).previous, record);
-  });
-}
-
 void Planner::score_rows(Stream& stream, Matrix q, const KvView& kv) {
   stream.row_scores({.kind = row_score(options().select),
                      .rows = rows_,
@@ -293,6 +250,11 @@ void Planner::decide(int layer) {
     for (policy::HeadRecord& head : record.heads) head.blocks = record.segment * options().grid().blocks_per_segment();
   }
   policy::lay_out_plan(options().grid(), track.run, track.plan);
+  int32_t* const counts = exchange(layer).counts;
+  for (size_t list = 0; list + 1 < track.plan.offsets.size(); ++list) {
+    const auto count = static_cast<int32_t>(track.plan.offsets[list + 1] - track.plan.offsets[list]);
+    counts[list] = track.plan.dense[list % track.run.size()] != 0 ? -1 : count;
+  }
 }
 
 const float* Planner::ranked_values() const {
@@ -346,11 +308,7 @@ void Planner::truncate(int64_t position) {
 
 int64_t Planner::bytes_for(int64_t end) const {
   const int64_t blocks = end / options().block;
-  const int64_t rows = int64_t{shape_.kv_heads} * 3 * blocks * static_cast<int64_t>(sizeof(float));
-  // Peaks of one tile of rows per worker, and the best of every tile of every head.
-  const int64_t peaks =
-      rates_peaks(options()) ? (150 + 20 * int64_t{shape_.heads}) * blocks * static_cast<int64_t>(sizeof(float)) : 0;
-  return index_.bytes_for(end) + rows + peaks;
+  return index_.bytes_for(end) + int64_t{shape_.kv_heads} * 3 * blocks * static_cast<int64_t>(sizeof(float));
 }
 
 }  // namespace ei::sparse

@@ -28,6 +28,8 @@ struct PlannerShape {
 
 class Planner {
  public:
+  // An error, in one line, where the backend cannot carry out such a method.
+  static Status served(const Backend& backend, const policy::PrefillOptions& options, const PlannerShape& shape);
   // options.rule is not kDense.
   Planner(const Backend& backend, const policy::PrefillOptions& options, PlannerShape shape);
 
@@ -71,8 +73,13 @@ class Planner {
     bool attends = false;
     policy::LayerRecords run;  // [num_segments]
     BlockPlan plan;
-    // Read by the kernels and written by them, in the stream's turn.
-    std::vector<BlockRanking> rankings;  // [num_segments, kv_heads]
+  };
+  // What kernels and host jobs hand each other about one layer.
+  struct Exchange {
+    BlockRanking* sampled;     // [num_segments, kv_heads]: only samples are wanted
+    BlockRanking* rankings;    // [num_segments, kv_heads]
+    AttentionSample* samples;  // [num_segments, kv_heads]
+    int32_t* counts;           // [kv_heads, num_segments]: of blocks
   };
 
   policy::PrefillHistory history(int layer, size_t i) const;  // of segment i of the run
@@ -80,17 +87,19 @@ class Planner {
 
   // The steps of record(), in the order in which they run.
   void measure_midrange(Stream& stream, int layer, Matrix q);
-  void rank_segments(Stream& stream, int layer, Matrix q, const KvView& kv, int64_t attending_from);
-  void rank_segment(Stream& stream, size_t i, const policy::SegmentPlace& place, Matrix q, const KvView& kv,
-                    const kernels::KeyPanels& keys);
+  void rate_segments(Stream& stream, int layer, Matrix q, const KvView& kv, int64_t attending_from);
+  void rank_segments(int layer, const std::vector<policy::SegmentPlace>& places);
   void score_rows(Stream& stream, Matrix q, const KvView& kv);
   void decide(int layer);
 
+  static int64_t exchanged_floats(int64_t lists);  // of one layer
+  Exchange exchange(int layer) const;
   const float* ranked_values() const;
   double pairs_left_out(const BlockPlan& plan) const;
 
   PlannerShape shape_;
   std::vector<uint8_t> planned_;  // [layers]
+  bool rates_peaks_ = false;
   std::unique_ptr<policy::PrefillMethod> method_;
   BlockIndex index_;
   std::vector<policy::LayerRecords> records_;  // [layers]
@@ -107,8 +116,8 @@ class Planner {
   Matrix scores_;                // [kv_heads * num_segments, blocks], like the next two
   Matrix ranks_;
   Matrix probabilities_;
-  float* entropy_ = nullptr;            // [layers, kv_heads, num_segments]
-  AttentionSample* samples_ = nullptr;  // [layers, kv_heads]
+  float* entropy_ = nullptr;   // [layers, kv_heads, num_segments]
+  float* exchange_ = nullptr;  // [layers] of what Exchange points to
 };
 
 }  // namespace ei::sparse

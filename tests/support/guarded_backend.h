@@ -91,7 +91,9 @@ class GuardedStream final : public Stream {
   void block_entropy(const kernels::BlockEntropyParams& params) override { inner_->block_entropy(params); }
   void row_scores(const kernels::RowScoreParams& params) override { inner_->row_scores(params); }
   void pack_keys(const kernels::PackKeysParams& params) override { inner_->pack_keys(params); }
-  void peak_scores(const kernels::PeakScoreParams& params) override { inner_->peak_scores(params); }
+  void peak_scores(const kernels::PeakScoreParams& params, std::span<const uint8_t> segments) override {
+    inner_->peak_scores(params, segments);
+  }
   void select_blocks(const kernels::SelectBlocksParams& params) override { inner_->select_blocks(params); }
   void window_scores(const kernels::WindowScoreParams& params) override { inner_->window_scores(params); }
   void host(std::function<void()> job) override {

@@ -7,6 +7,7 @@
 #include "backend/cuda/cuda_memory.h"
 #include "backend/cuda/cuda_stream.h"
 #include "backend/cuda/cuda_weight.h"
+#include "kernels/block_scores/cuda/rating_cuda.h"
 #include "kernels/pages/cuda/device_pages.h"
 
 namespace ei {
@@ -31,7 +32,14 @@ class CudaBackend final : public Backend {
   }
   DType default_kv_type() const override { return DType::kBF16; }
   int64_t preferred_chunk() const override { return 4096; }
-  bool measures_blocks() const override { return false; }
+  bool scores_rows() const override { return false; }
+  double rating_cost() const override { return 3; }  // keys are rated in 16 bits, at half the rate of products
+  kernels::KeyIndexBytes key_index_bytes(const kernels::KeyIndexShape& shape, int64_t tokens) const override {
+    const DevicePages pages = pages_of({128, shape.head_dim, shape.key_type, shape.key_type});
+    const int64_t supers = kernels::cuda::index_supers({.shape = shape, .kept_tokens = tokens});
+    return {.kept = shape.kv_heads * kernels::cuda::super_index_bytes(pages, supers),
+            .working = kernels::cuda::rating_estimate(device_->traits(), pages, shape, tokens)};
+  }
   int64_t free_memory() const override { return free_device_bytes(); }
 
   Result<Buffer> allocate(size_t bytes) const override { return allocate_device(bytes); }

@@ -10,6 +10,7 @@ CudaClock::~CudaClock() {
 }
 
 void CudaClock::begin(cudaStream_t stream, double* seconds) {
+  if (depth_++ > 0) return;
   if (used_ == spans_.size()) {
     Span span;
     if (cudaEventCreate(&span.begin) != cudaSuccess) return;
@@ -24,6 +25,7 @@ void CudaClock::begin(cudaStream_t stream, double* seconds) {
 }
 
 void CudaClock::end(cudaStream_t stream) {
+  if (--depth_ > 0) return;
   if (used_ == spans_.size()) return;
   cudaEventRecord(spans_[used_].end, stream);
   ++used_;

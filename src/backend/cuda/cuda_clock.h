@@ -28,6 +28,7 @@ class CudaClock {
   };
   std::vector<Span> spans_;  // the first `used_` of them since the last collect()
   size_t used_ = 0;
+  int depth_ = 0;  // a span inside another one counts for that
 };
 
 }  // namespace ei

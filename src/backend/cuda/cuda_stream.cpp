@@ -152,19 +152,20 @@ void CudaStream::copy(Matrix from, Matrix to) {
 
 void CudaStream::host(std::function<void()> job) {
   if (!open()) return;
-  HostJob* held = &jobs_.emplace_back(HostJob{this, std::move(job)});
   if (together()) graph_.refuse();
-  submit([=, this] { return cuda_status(cudaLaunchHostFunc(stream_, run_job, held), "host job"); });
+  const bool timed = phase_ == Phase::kPrompt;
+  if (timed) clock_.begin(stream_, &times_.plan_s);
+  submit([this, job = std::move(job)] { return jobs_.enqueue([this, job] { run_job(job); }, stream_); });
+  if (timed) clock_.end(stream_);
 }
 
-// On a thread of the driver, where no CUDA call is allowed: jobs touch pinned and ordinary memory only.
-void CudaStream::run_job(void* job) {
-  auto& self = *static_cast<HostJob*>(job);
-  if (self.stream->cancelled() || self.stream->job_failed_) return;
+// On a thread of its own: jobs touch pinned and ordinary memory only.
+void CudaStream::run_job(const std::function<void()>& job) {
+  if (cancelled() || job_failed_) return;
   try {
-    self.job();
+    job();
   } catch (const std::bad_alloc&) {
-    self.stream->job_failed_ = true;
+    job_failed_ = true;
   }
 }
 
@@ -209,10 +210,14 @@ Status CudaStream::synchronize() {
   run_recorded();
   Status status = cuda_status(cudaStreamSynchronize(stream_), "forward pass");
   clock_.collect();
-  jobs_.clear();
+  jobs_.settle();
   staging_.reset();
   retired_.clear();
-  for (CudaRoom* room : {&converted_, &plan_, &plan_order_, &prefill_room_, &decode_room_}) room->release_retired();
+  for (CudaRoom* room :
+       {&converted_, &plan_, &plan_order_, &prefill_room_, &decode_room_, &rating_room_, &chosen_room_})
+    room->release_retired();
+  chosen_ = {};
+  sent_heads_ = {};
   window_room_ = CudaRoom();  // large and seldom needed
   for (auto& [rope, angles] : angles_) {
     angles.memory.release_retired();
@@ -248,17 +253,5 @@ void CudaStream::read(Matrix from, float* to) {
     for (size_t i = 0; i < count; ++i) to[i] = bf16_to_f32(static_cast<const uint16_t*>(*room)[i]);
   }
 }
-
-void CudaStream::missing(const char* operation) {
-  note(make_error(ErrorKind::kDevice, "the cuda backend cannot measure blocks yet (%s)", operation));
-}
-void CudaStream::block_extremes(const kernels::BlockExtremesParams&) { missing("block_extremes"); }
-void CudaStream::query_midrange(const kernels::QueryMidrangeParams&) { missing("query_midrange"); }
-void CudaStream::block_scores(const kernels::BlockScoreParams&) { missing("block_scores"); }
-void CudaStream::block_entropy(const kernels::BlockEntropyParams&) { missing("block_entropy"); }
-void CudaStream::row_scores(const kernels::RowScoreParams&) { missing("row_scores"); }
-void CudaStream::pack_keys(const kernels::PackKeysParams&) { missing("pack_keys"); }
-void CudaStream::peak_scores(const kernels::PeakScoreParams&) { missing("peak_scores"); }
-void CudaStream::select_blocks(const kernels::SelectBlocksParams&) { missing("select_blocks"); }
 
 }  // namespace ei

@@ -7,7 +7,6 @@
 
 #include <array>
 #include <atomic>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -17,6 +16,7 @@
 #include "backend/cuda/cuda_clock.h"
 #include "backend/cuda/cuda_device.h"
 #include "backend/cuda/cuda_graph.h"
+#include "backend/cuda/cuda_host_jobs.h"
 #include "backend/cuda/cuda_products.h"
 #include "backend/cuda/cuda_staging.h"
 #include "backend/cuda/cuda_weight.h"
@@ -41,14 +41,13 @@ class CudaStream final : public Stream {
   void activate(Activation kind, Matrix gate, Matrix up, Matrix out) override;
   void softcap(Matrix x, float cap) override;
   void copy(Matrix from, Matrix to) override;
-  // Not there yet: a session with a sparse method is refused (Backend::measures_blocks).
   void block_extremes(const kernels::BlockExtremesParams& params) override;
   void query_midrange(const kernels::QueryMidrangeParams& params) override;
   void block_scores(const kernels::BlockScoreParams& params) override;
   void block_entropy(const kernels::BlockEntropyParams& params) override;
   void row_scores(const kernels::RowScoreParams& params) override;
   void pack_keys(const kernels::PackKeysParams& params) override;
-  void peak_scores(const kernels::PeakScoreParams& params) override;
+  void peak_scores(const kernels::PeakScoreParams& params, std::span<const uint8_t> segments) override;
   void select_blocks(const kernels::SelectBlocksParams& params) override;
   void window_scores(const kernels::WindowScoreParams& params) override;
   void host(std::function<void()> job) override;
@@ -67,11 +66,6 @@ class CudaStream final : public Stream {
     int64_t cols = 0;
     bool narrow = false;
   };
-  struct HostJob {
-    CudaStream* stream = nullptr;
-    std::function<void()> job;
-  };
-
   CudaStream(const CudaDevice& device, bool narrow, const CancelToken* cancel)
       : device_(device), narrow_(narrow), cancel_(cancel), products_(device.products()) {}
 
@@ -105,8 +99,10 @@ class CudaStream final : public Stream {
   Result<RopeTable> with_angles(RopeTable table, int64_t tokens);
   void multiply(const CudaWeight& weight, Matrix x, Matrix y, const float* bias);
   Status score_window(const kernels::WindowScoreParams& params);
-  void missing(const char* operation);
-  static void run_job(void* job);
+  Status select(const kernels::SelectBlocksParams& params);
+  template <typename Work>
+  void measure(double* seconds, Work work);
+  void run_job(const std::function<void()>& job);
 
   const CudaDevice& device_;
   const bool narrow_;
@@ -122,6 +118,19 @@ class CudaStream final : public Stream {
   CudaRoom converted_;  // input of a product
   CudaRoom plan_;       // of the attention in work
   CudaRoom plan_order_;
+  CudaRoom rating_room_;
+  CudaRoom chosen_room_;
+  struct Chosen {  // the plan whose lists select_blocks left on the device
+    const BlockPlan* plan = nullptr;
+    kernels::cuda::DevicePlan lists;
+  };
+  Chosen chosen_;
+  struct SentHeads {  // of the layer in work
+    const KvHeadView* heads = nullptr;
+    int64_t length = 0;
+    const kernels::cuda::DeviceKvHead* sent = nullptr;
+  };
+  SentHeads sent_heads_;
   CudaRoom window_room_;
   CudaRoom read_room_;
   struct Angles {  // of one rope, for the chunk in work
@@ -134,7 +143,7 @@ class CudaStream final : public Stream {
   CudaRoom decode_room_;
   const void* decode_zeroed_ = nullptr;  // the memory of it that was zeroed
   std::vector<Buffer> retired_;          // grown out of, still read by what is enqueued
-  std::deque<HostJob> jobs_;
+  CudaHostJobs jobs_;
   std::array<cudaEvent_t, 4> pace_{};
   size_t paced_ = 0;
   CudaClock clock_;

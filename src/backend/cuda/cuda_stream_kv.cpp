@@ -154,6 +154,10 @@ Status CudaStream::append(const RotateAppendParams& params) {
 }
 
 Result<const DeviceKvHead*> CudaStream::send_heads(const KvView& kv) {
+  // The operations of one layer of a prompt see the same heads.
+  const bool repeats = phase_ == Phase::kPrompt && !kv.heads.empty();
+  if (repeats && sent_heads_.heads == kv.heads.data() && sent_heads_.length == kv.heads.front().length)
+    return sent_heads_.sent;
   const auto pages_for = [&](const KvHeadView& head) { return (head.length + kv.page_slots - 1) / kv.page_slots; };
   // With room to grow: the tables of the next tokens lie at the same places.
   const auto room_for = [&](const KvHeadView& head) { return (pages_for(head) / kTableStep + 1) * kTableStep; };
@@ -186,6 +190,7 @@ Result<const DeviceKvHead*> CudaStream::send_heads(const KvView& kv) {
     position += listed_of(head);
   }
   EI_RETURN_IF_ERROR(send(piece));
+  if (repeats) sent_heads_ = {kv.heads.data(), kv.heads.front().length, heads.device};
   return const_cast<const DeviceKvHead*>(heads.device);
 }
 
@@ -261,7 +266,9 @@ Status CudaStream::attend(const kernels::AttentionParams& params) {
   EI_ASSIGN_OR_RETURN(const DeviceKvHead* heads, send_heads(params.kv));
   const DevicePages pages = pages_of(shape_of(params.kv));
   DevicePlan plan;
-  if (params.plan != nullptr) {
+  if (params.plan != nullptr && params.plan == chosen_.plan) {
+    plan = chosen_.lists;
+  } else if (params.plan != nullptr) {
     EI_ASSIGN_OR_RETURN(plan, send_plan(params));
   }
   const auto kv_heads = static_cast<int32_t>(params.kv.heads.size());

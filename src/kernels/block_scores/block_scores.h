@@ -58,8 +58,8 @@ struct BlockRows {
   int32_t num_segments = 0;
   int64_t stride = 0;  // floats between two rows; [kv_heads, num_segments, stride]
 
-  int64_t visible(int32_t i) const { return int64_t{first_segment + i} * grid.blocks_per_segment(); }
-  int64_t offset(int32_t kv_head, int32_t i) const { return (int64_t{kv_head} * num_segments + i) * stride; }
+  constexpr int64_t visible(int32_t i) const { return int64_t{first_segment + i} * grid.blocks_per_segment(); }
+  constexpr int64_t offset(int32_t kv_head, int32_t i) const { return (int64_t{kv_head} * num_segments + i) * stride; }
 };
 
 struct BlockScoreParams {
@@ -107,10 +107,41 @@ struct RowScoreParams {
   float* scores = nullptr;          // rows
 };
 
-// Keys rounded to 8 bits for peak scores: panels of eight keys with one scale, their elements in an order of the
-// kernels' own. Panel p holds keys 8p to 8p + 7. Bounds are the same for the extremes of super-blocks: panel p holds
-// super-blocks 8p to 8p + 7, each with 2 * head_dim elements, its largest and its smallest; the first super-block
-// leaves out block 0.
+// What a backend keeps of a layer's keys to rate blocks by (Backend::key_index_bytes says how much of it there is, and
+// pack_keys fills it): as it lies there is the backend's own.
+struct KeyIndexShape {
+  int32_t heads = 0;
+  int32_t kv_heads = 0;
+  int32_t head_dim = 0;
+  DType key_type = DType::kF32;
+  SegmentGrid grid;
+};
+struct KeyIndexBytes {
+  int64_t kept = 0;     // of one layer, while the prompt is read
+  int64_t passing = 0;  // of the layer in work; made anew for every chunk
+  int64_t working = 0;  // that rating takes from the stream's own memory
+};
+struct KeyIndex {
+  KeyIndexShape shape;
+  void* kept = nullptr;     // of a text of kept_tokens
+  void* passing = nullptr;  // of a text of passing_tokens
+  int64_t kept_tokens = 0;
+  int64_t passing_tokens = 0;
+};
+
+// Blocks of a super-block, whose keys are bounded together: the most that divide a segment and stay inside 64 keys.
+// Wider bounds find other rows, narrower ones cost more (docs/notes/selection.md).
+constexpr int32_t blocks_per_super(const SegmentGrid& grid) {
+  constexpr int32_t kSuperKeys = 64;
+  for (int32_t count = kSuperKeys / grid.block; count > 1; --count)
+    if (grid.blocks_per_segment() % count == 0) return count;
+  return 1;
+}
+
+// The CPU's form of it: keys rounded to 8 bits for peak scores, panels of eight keys with one scale, their elements in
+// an order of the kernels' own. Panel p holds keys 8p to 8p + 7. Bounds are the same for the extremes of super-blocks:
+// panel p holds super-blocks 8p to 8p + 7, each with 2 * head_dim elements, its largest and its smallest; the first
+// super-block leaves out block 0.
 struct KeyPanels {
   int8_t* keys = nullptr;         // [kv_heads, capacity, 8 * head_dim]
   float* key_scales = nullptr;    // [kv_heads, capacity]
@@ -125,6 +156,7 @@ struct KeyPanels {
 // bound panels touched by the super-blocks [first_super, supers), all of whose keys are in the cache.
 struct PackKeysParams {
   KvView kv;
+  KeyIndex index;  // of a stream's call; what follows from it is in `out`
   int64_t first = 0;
   int64_t length = 0;
   int32_t block = 0;  // keys
@@ -147,9 +179,12 @@ struct PeakScoreParams {
   int32_t num_heads = 0;
   float scale = 0;
   KvView kv;                              // slot == position, with the keys of the rows themselves
-  KeyPanels keys;                         // of the same keys
+  KeyIndex index;                         // of the same keys
+  KeyPanels keys;                         // the same for the CPU's kernels, which make it of the index
   const BlockRanking* ranking = nullptr;  // [kv_heads], read when the operation runs
+  bool sampled_only = false;              // all rankings are `latest`, and only the samples are wanted
   int64_t most_queries = 1;               // that ranking may give a kv_head
+  bool weighs_heads = true;               // may it be GroupQuery::kLeastLocal?
   float* scores = nullptr;                // rows; those of `segment` are written
   AttentionSample* samples = nullptr;     // [kv_heads], written where ranking asks for it
   // [kv_heads, rows of the segment, most_queries], written densely where rows are chosen; null: not wanted.
@@ -163,6 +198,11 @@ struct SelectBlocksParams {
   BlockRows rows;
   const float* values = nullptr;  // rows
   BlockPlan* plan = nullptr;
+  // [kv_heads, num_segments], of shared() memory: what plan->offsets says, -1 where a segment reads everything. Null: a
+  // backend reads the plan alone.
+  const int32_t* counts = nullptr;
+  // Does the host read plan->blocks? Otherwise they may stay where attention() reads them.
+  bool wanted = true;
 };
 
 }  // namespace ei::kernels

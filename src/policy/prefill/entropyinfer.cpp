@@ -38,6 +38,7 @@ class EntropyMethod : public PrefillMethod {
 
   int32_t pool_segments() const override { return kPoolSegments; }
   bool reads_midrange() const override { return false; }
+  Sampling sampling() const override { return Sampling::kHeads; }
 
   void decide(const SegmentPlace& place, const PrefillHistory& history, std::span<SegmentRecord> run) const override {
     const SegmentRecord* previous = history.previous;
@@ -56,8 +57,6 @@ class EntropyMethod : public PrefillMethod {
   }
 
  protected:
-  Sampling sampling() const override { return Sampling::kHeads; }
-
   void begin_segment(const PrefillHistory& history, SegmentRecord& record) const override {
     if (record.pool.density > 0) return;  // ranking has been here
     const int32_t known = pool_begin(record.segment);

@@ -112,6 +112,8 @@ class PrefillMethod {
 
   // Is the attention of a whole segment sampled?
   virtual bool samples(int32_t segment) const;
+  // Whose attention is sampled.
+  virtual Sampling sampling() const { return Sampling::kMean; }
   // May the heads of a kv_head rank one by one?
   bool ranks_by_heads(int32_t segment) const;
 
@@ -128,8 +130,6 @@ class PrefillMethod {
   int32_t visible(int32_t segment) const { return segment * options_.grid().blocks_per_segment(); }
   // How the blocks of a kv_head of this type are ranked, of which `most_read` tokens may be read.
   virtual BlockRanking ranking(const SegmentPlace& place, HeadType type, int64_t most_read) const;
-  // Whose attention is sampled.
-  virtual Sampling sampling() const { return Sampling::kMean; }
   // Writes what a segment knows before anything of it is measured.
   virtual void begin_segment(const PrefillHistory&, SegmentRecord&) const {}
   // Tokens that a kv_head, its type known, may read: as many are rated.

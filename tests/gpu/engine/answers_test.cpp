@@ -172,16 +172,6 @@ TEST(CudaAnswers, CompressionDropsMemoryAndKeepsAnswering) {
   EXPECT_EQ(answers[0], answers[1]);
 }
 
-TEST(CudaAnswers, SparseMethodsAreRefusedInOneLine) {
-  EI_NEEDS_GPU();
-  SessionOptions options;
-  options.method = "entropyinfer";
-  const auto refused = on("cuda").new_session(options);
-  ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().kind, ErrorKind::kUsage);
-  EXPECT_EQ(refused.error().message.find('\n'), std::string::npos);
-}
-
 TEST(CudaAnswers, ACancelledPromptLeavesTheSessionAsItWas) {
   EI_NEEDS_GPU();
   CancelToken cancel;

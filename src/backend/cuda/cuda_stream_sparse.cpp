@@ -1,0 +1,162 @@
+// What a sparse prefill measures and chooses, on the GPU: nothing but samples goes to the host, nothing but rankings
+// and counts comes from there, and lists of blocks stay where attention reads them.
+#include <algorithm>
+
+#include "backend/cuda/cuda_stream.h"
+#include "base/check.h"
+#include "kernels/block_scores/cuda/midrange_cuda.h"
+#include "kernels/block_scores/cuda/rating_cuda.h"
+
+namespace ei {
+
+using kernels::cuda::cuda_status;
+using kernels::cuda::DeviceKvHead;
+using kernels::cuda::DevicePlan;
+
+namespace {
+
+KvPageShape shape_of(const KvView& kv) { return {kv.page_slots, kv.head_dim, kv.key_type, kv.value_type}; }
+
+}  // namespace
+
+// Runs `work` at once, between the clock's marks.
+template <typename Work>
+void CudaStream::measure(double* seconds, Work work) {
+  if (!open()) return;
+  run_recorded();
+  clock_.begin(stream_, seconds);
+  note(work());
+  clock_.end(stream_);
+}
+
+void CudaStream::block_extremes(const kernels::BlockExtremesParams& params) {
+  measure(&times_.profile_s, [&]() -> Status {
+    EI_ASSIGN_OR_RETURN(const DeviceKvHead* heads, send_heads(params.kv));
+    return kernels::cuda::launch_block_extremes(pages_of(shape_of(params.kv)), heads, params, stream_);
+  });
+}
+
+void CudaStream::query_midrange(const kernels::QueryMidrangeParams& params) {
+  measure(&times_.profile_s, [&] { return kernels::cuda::launch_query_midrange(params, stream_); });
+}
+
+void CudaStream::block_scores(const kernels::BlockScoreParams& params) {
+  measure(&times_.profile_s, [&] { return kernels::cuda::launch_block_scores(params, stream_); });
+}
+
+void CudaStream::block_entropy(const kernels::BlockEntropyParams& params) {
+  measure(&times_.profile_s, [&] { return kernels::cuda::launch_block_entropy(params, stream_); });
+}
+
+void CudaStream::row_scores(const kernels::RowScoreParams&) {
+  note(make_error(ErrorKind::kDevice, "the cuda backend has no row scores"));  // Backend::scores_rows
+}
+
+void CudaStream::pack_keys(const kernels::PackKeysParams& params) {
+  measure(&times_.profile_s, [&]() -> Status {
+    EI_ASSIGN_OR_RETURN(const DeviceKvHead* heads, send_heads(params.kv));
+    const SegmentGrid& grid = params.index.shape.grid;
+    const int32_t super_keys = kernels::blocks_per_super(grid) * grid.block;
+    const kernels::cuda::PackSupers pack{.pages = pages_of(shape_of(params.kv)),
+                                         .heads = heads,
+                                         .kv_heads = params.index.shape.kv_heads,
+                                         .block = grid.block,
+                                         .super_keys = super_keys,
+                                         .first = params.first_super,
+                                         .last = params.supers,
+                                         .index = params.index.kept,
+                                         .index_supers = kernels::cuda::index_supers(params.index)};
+    return kernels::cuda::launch_pack_supers(pack, stream_);
+  });
+}
+
+void CudaStream::peak_scores(const kernels::PeakScoreParams& params, std::span<const uint8_t> segments) {
+  measure(&times_.profile_s, [&]() -> Status {
+    EI_ASSIGN_OR_RETURN(const DeviceKvHead* heads, send_heads(params.kv));
+    kernels::cuda::RatingParams rating{.rows = params.rows,
+                                       .q = params.q,
+                                       .q_stride = params.q_stride,
+                                       .tokens = params.tokens,
+                                       .first_position = params.first_position,
+                                       .num_heads = params.num_heads,
+                                       .scale = params.scale,
+                                       .pages = pages_of(shape_of(params.kv)),
+                                       .heads = heads,
+                                       .index = params.index.kept,
+                                       .index_supers = kernels::cuda::index_supers(params.index),
+                                       .ranking = params.ranking,
+                                       .most_queries = params.most_queries,
+                                       .weighs_heads = params.weighs_heads,
+                                       .sampling = params.sampled_only,
+                                       .scores = params.scores,
+                                       .samples = params.samples};
+    const auto launch = [&]() -> Status {
+      const size_t bytes = kernels::cuda::rating_bytes(device_.traits(), rating);
+      EI_ASSIGN_OR_RETURN(rating.room, rating_room_.device(bytes));
+      EI_RETURN_IF_ERROR(kernels::cuda::launch_rating(device_.traits(), rating, stream_));
+      rating.num_active = 0;
+      return {};
+    };
+    for (size_t i = 0; i < segments.size(); ++i) {
+      if (segments[i] == 0) continue;
+      rating.segments[rating.num_active++] = static_cast<int32_t>(i);
+      const bool full = rating.num_active == kernels::cuda::kMostSegments;
+      // As many as fit beside each other, a single one in any case.
+      if (!full && kernels::cuda::rating_bytes(device_.traits(), rating) <= kernels::cuda::kRatedTogether) continue;
+      const bool alone = rating.num_active == 1;
+      if (!full && !alone) --rating.num_active;
+      EI_RETURN_IF_ERROR(launch());
+      if (!full && !alone) rating.segments[rating.num_active++] = static_cast<int32_t>(i);
+    }
+    return rating.num_active > 0 ? launch() : Status{};
+  });
+}
+
+void CudaStream::select_blocks(const kernels::SelectBlocksParams& params) {
+  if (params.counts == nullptr) return note(make_error(ErrorKind::kDevice, "select_blocks without counts"));
+  measure(&times_.plan_s, [&] { return select(params); });
+}
+
+Status CudaStream::select(const kernels::SelectBlocksParams& params) {
+  const kernels::BlockRows& rows = params.rows;
+  const int64_t lists = int64_t{rows.kv_heads} * rows.num_segments;
+  int64_t most = 0;
+  for (int32_t i = 0; i < rows.num_segments; ++i) most += rows.kv_heads * rows.visible(i);
+  // One plan at a time: attention reads it before the next one is chosen.
+  const size_t bytes = static_cast<size_t>(lists + 1) * sizeof(int64_t) + static_cast<size_t>(most) * sizeof(int32_t) +
+                       static_cast<size_t>(lists) * sizeof(int32_t) + static_cast<size_t>(rows.num_segments);
+  EI_ASSIGN_OR_RETURN(void* memory, chosen_room_.device(bytes));
+  auto* offsets = static_cast<int64_t*>(memory);
+  auto* blocks = reinterpret_cast<int32_t*>(offsets + lists + 1);
+  auto* order = blocks + most;
+  auto* dense = reinterpret_cast<uint8_t*>(order + lists);
+  const kernels::cuda::SelectLists select{.rows = rows,
+                                          .values = params.values,
+                                          .counts = params.counts,
+                                          .offsets = offsets,
+                                          .blocks = blocks,
+                                          .dense = dense};
+  EI_RETURN_IF_ERROR(kernels::cuda::launch_select(select, stream_));
+  chosen_ = {.plan = params.plan,
+             .lists = {.segment = rows.grid.segment,
+                       .block = rows.grid.block,
+                       .first_segment = rows.first_segment,
+                       .num_segments = rows.num_segments,
+                       .dense = dense,
+                       .offsets = offsets,
+                       .blocks = blocks}};
+  if (rows.grid.block % kernels::cuda::kBlockKeys == 0) {
+    EI_RETURN_IF_ERROR(kernels::cuda::order_lists(chosen_.lists, rows.kv_heads, order, stream_));
+    chosen_.lists.order = order;
+  }
+  if (!params.wanted) return {};
+  EI_ASSIGN_OR_RETURN(const CudaStaging::Piece piece, staging_.take(static_cast<size_t>(most) * sizeof(int32_t)));
+  EI_RETURN_IF_ERROR(
+      cuda_status(cudaMemcpyAsync(piece.host, blocks, piece.bytes, cudaMemcpyDeviceToHost, stream_), "select_blocks"));
+  host([plan = params.plan, from = reinterpret_cast<const int32_t*>(piece.host)] {
+    std::copy_n(from, plan->blocks.size(), plan->blocks.begin());
+  });
+  return {};
+}
+
+}  // namespace ei

@@ -1,0 +1,9 @@
+#include "kernels/block_scores/cuda/rating_sm90a.cuh"
+
+namespace ei::kernels::cuda {
+
+int rating_128_sm90a(const RatingArgs& args, Products kind, DType type, int sms, void* stream) {
+  return launch_rating_dim<128>(args, kind, type, sms, stream);
+}
+
+}  // namespace ei::kernels::cuda

@@ -1,0 +1,130 @@
+// The tasks of a rating (rating_cuda.h) and how its products are cut into items of 128 rows and a range of keys.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/block_scores/cuda/rating_cuda.h"
+
+namespace ei::kernels::cuda {
+
+inline constexpr int kRatingRows = 128;   // of an item
+inline constexpr int kPanelKeys = 8;      // keys of a panel: a block of the cache's layout
+inline constexpr int kSplitPanels = 256;  // panels of an item of peaks, a multiple of every tile
+inline constexpr int kSampleRows = 32;    // of every head
+inline constexpr float kNoRating = -3.0e38f;
+
+enum class Products : uint8_t { kOwn, kBounds, kPeaks };
+
+struct RatingTask {
+  int32_t kv_head;
+  int32_t list;         // row of BlockRows: kv_head * num_segments + segment
+  int32_t first_token;  // of the segment's rows, counted in the chunk
+  int32_t tokens;
+  int32_t own_begin;  // first slot of the segment
+  int32_t visible;    // blocks before it
+  int32_t queries;    // of a token
+  GroupQuery query;
+  bool latest;
+  int32_t all_rows;    // tokens * queries; of a sample its rows
+  int32_t rows;        // that rate
+  bool chosen;         // are these listed?
+  int32_t supers;      // whole super-blocks before the segment
+  int32_t candidates;  // super-blocks that are rated; -1: all blocks are
+  int32_t blocks;      // that are rated
+};
+
+struct RatingArgs {
+  RatingParams params;
+  int32_t group;
+  int32_t dim;
+  int32_t parts;         // panels of a block
+  int32_t super_blocks;  // blocks of a super-block
+  int32_t num_tasks;     // kv_heads * num_active, kv_head by kv_head
+  int32_t max_rows;      // of a task
+  int32_t max_rated;     // of them that rate
+  int64_t max_blocks;    // of a task, a multiple of 16
+  int64_t max_supers;
+  int32_t max_splits;
+  float scale;  // times log2(e)
+  bool fast;
+  // In the scratch memory.
+  RatingTask* tasks;       // [num_tasks]
+  int32_t* first_item[3];  // [num_tasks + 1] for each kind of product
+  void* queries;           // [num_tasks, max_rows, dim]
+  float* own;              // [num_tasks, max_rows]: log2 of what a row finds in its own segment
+  float* sink;             // the best key of the first block, in powers of two
+  float* found;            // log2 of both together
+  float* row_bounds;
+  uint32_t* super_bounds;  // [num_tasks, max_supers], in the order of their bits (ordered())
+  int32_t* row_list;       // [num_tasks, max_rows]
+  int32_t* super_list;     // [num_tasks, max_supers]
+  uint16_t* peaks;         // [num_tasks, max_rated, max_blocks], f16: log2 of shares of what the row has found
+  float* parts_sum;        // [num_tasks, max_rated, max_splits]
+  float* grown;            // [num_tasks, max_rated]: log2 of all that a row attends to over what it has found
+  float* far_sum;          // [num_tasks, max_rated]
+  float4* mass;            // [num_tasks, ceil(max_blocks / 256)]
+};
+
+// Floats as integers of the same order; NaN comes first.
+__host__ __device__ inline uint32_t ordered(float value) {
+#ifdef __CUDA_ARCH__
+  const uint32_t bits = __float_as_uint(value + 0.0f);
+#else
+  const uint32_t bits = 0;
+  (void)value;
+#endif
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return 0;
+  return (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
+}
+__device__ inline float from_ordered(uint32_t key) {
+  return __uint_as_float((key >> 31) != 0 ? key & 0x7fffffffu : ~key);
+}
+
+struct RatingItem {
+  int32_t task;
+  int32_t row;    // first one
+  int32_t split;  // of the keys
+};
+
+__device__ inline int32_t items_of(const RatingArgs& args, const RatingTask& task, Products kind) {
+  if (kind == Products::kOwn) return (task.all_rows + kRatingRows - 1) / kRatingRows;
+  if (kind == Products::kBounds) return task.chosen ? (task.all_rows + kRatingRows - 1) / kRatingRows : 0;
+  const int32_t splits = (task.blocks * args.parts + kSplitPanels - 1) / kSplitPanels;
+  return (task.rows + kRatingRows - 1) / kRatingRows * splits;
+}
+
+// Item `number` of a kind of products, which there is.
+__device__ inline RatingItem find_item(const RatingArgs& args, Products kind, int32_t number) {
+  const int32_t* first = args.first_item[static_cast<int>(kind)];
+  int32_t low = 0;
+  int32_t high = args.num_tasks;  // first[low] <= number < first[high]
+  while (high - low > 1) {
+    const int32_t middle = (low + high) / 2;
+    (first[middle] <= number ? low : high) = middle;
+  }
+  const int32_t in_task = number - first[low];
+  const int32_t all = kind == Products::kPeaks ? args.tasks[low].rows : args.tasks[low].all_rows;
+  const int32_t tiles = (all + kRatingRows - 1) / kRatingRows;
+  return {low, in_task % tiles * kRatingRows, in_task / tiles};
+}
+
+// The block at place i of those that are rated.
+__device__ inline int32_t rated_block(const RatingArgs& args, const RatingTask& task, int32_t task_index, int32_t i) {
+  if (task.candidates < 0) return i;
+  const int32_t listed = task.candidates * args.super_blocks;
+  if (i >= listed) return task.supers * args.super_blocks + i - listed;
+  const int32_t super = args.super_list[task_index * args.max_supers + i / args.super_blocks];
+  return super * args.super_blocks + i % args.super_blocks;
+}
+
+// Launches of the kernels in files of their own; cudaError_t.
+int rating_64_sm90a(const RatingArgs& args, Products kind, DType type, int sms, void* stream);
+int rating_96_sm90a(const RatingArgs& args, Products kind, DType type, int sms, void* stream);
+int rating_128_sm90a(const RatingArgs& args, Products kind, DType type, int sms, void* stream);
+int rating_256_sm90a(const RatingArgs& args, Products kind, DType type, int sms, void* stream);
+int rating_plain(const RatingArgs& args, Products kind, int sms, void* stream);
+int rating_rows(const RatingArgs& args, bool weigh, void* stream);  // setup and queries
+int rating_choose(const RatingArgs& args, void* stream);
+int rating_finish(const RatingArgs& args, void* stream);
+
+}  // namespace ei::kernels::cuda
