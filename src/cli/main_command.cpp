@@ -45,6 +45,7 @@ Result<int> dispatch(Command command, const CommandContext& context) {
     case kEval: return command_eval(context);
     case kInspect: return command_inspect(context);
     case kDemo: return command_demo(context);
+    case kMethods: return command_methods(context);
   }
   return Error{ErrorKind::kUsage, "unknown command"};
 }

@@ -25,9 +25,10 @@ constexpr double kMaxPenalty = 1000;
 constexpr unsigned kGenerate = kRun | kChat | kInspect;
 constexpr unsigned kCompute = kGenerate | kInfo | kPerplexity | kEval | kDemo;
 constexpr unsigned kWithModel = kCompute | kTokenize | kBench;
-constexpr unsigned kReports = kGenerate | kInfo | kTokenize | kPerplexity | kEval | kDemo;
+constexpr unsigned kEvery = kWithModel | kMethods;
+constexpr unsigned kReports = kGenerate | kInfo | kTokenize | kPerplexity | kEval | kDemo | kMethods;
 
-constexpr std::array<CommandEntry, 9> kCommands = {{
+constexpr std::array<CommandEntry, 10> kCommands = {{
     {kRun, "run", "answer one prompt"},
     {kChat, "chat", "talk, turn by turn; earlier turns stay in the cache"},
     {kInfo, "info", "what a model is, and the memory a context would take, before anything is allocated"},
@@ -37,6 +38,7 @@ constexpr std::array<CommandEntry, 9> kCommands = {{
     {kEval, "eval", "how many hidden facts a method still finds, and how far it strays from full attention"},
     {kInspect, "inspect", "write a page that shows what a method read, chose and kept of a prompt"},
     {kDemo, "demo", "find a fact hidden in a long text with full and with sparse attention, side by side"},
+    {kMethods, "methods", "what --method takes: whose it is, what it measures, what is different here"},
 }};
 
 constexpr std::array<Exclusion, 9> kExclusions = {{
@@ -224,15 +226,15 @@ std::vector<Option> other_options() {
        filled(&Settings::dump_plan)},
       {"-o --output", "FILE", "the page to write; an older one is replaced", kInspect, filled(&Settings::report)},
       {"--json", "", "report as JSON on stdout", kReports, toggle(&Settings::json)},
-      {"--color", "WHEN", "on, off or auto", kWithModel, choice(&Settings::color, {"on", "off", "auto"})},
-      {"-v --verbose", "", "say more on stderr", kWithModel, toggle(&Settings::verbose)},
+      {"--color", "WHEN", "on, off or auto", kEvery, choice(&Settings::color, {"on", "off", "auto"})},
+      {"-v --verbose", "", "say more on stderr", kEvery, toggle(&Settings::verbose)},
       {"--log-file", "FILE", "append what goes to stderr with -v to this file too, without colour and progress bar",
-       kWithModel, filled(&Settings::log_file)},
-      {"--config", "FILE", "read options from a file: 'name = value' lines, or one JSON object", kWithModel,
+       kEvery, filled(&Settings::log_file)},
+      {"--config", "FILE", "read options from a file: 'name = value' lines, or one JSON object", kEvery,
        filled(&Settings::config)},
-      {"--version", "", "print the version and leave", kWithModel, toggle(&Settings::version)},
-      {"-h --help", "", "this text", kWithModel, toggle(&Settings::help)},
-      {"--help-all", "", "the same with the options for research", kWithModel, toggle(&Settings::help_all)},
+      {"--version", "", "print the version and leave", kEvery, toggle(&Settings::version)},
+      {"-h --help", "", "this text", kEvery, toggle(&Settings::help)},
+      {"--help-all", "", "the same with the options for research", kEvery, toggle(&Settings::help_all)},
   };
 }
 }  // namespace

@@ -23,6 +23,7 @@ enum Command : unsigned {
   kDemo = 1u << 6,
   kEval = 1u << 7,
   kInspect = 1u << 8,
+  kMethods = 1u << 9,
 };
 
 struct CommandEntry {

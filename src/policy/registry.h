@@ -18,6 +18,8 @@ namespace ei::policy {
 struct Method {
   std::string_view name{};
   std::string_view summary{};  // one line for --help
+  std::string_view paper{};    // authors, year, where; empty: our own
+  std::string_view changes{};  // what is different here, in a line; empty: nothing
   PrefillOptions prefill{};
   KvOptions kv{};
 };

@@ -158,7 +158,8 @@ TEST(Help, IsThereForEveryCommand) {
   EXPECT_EQ(run({"-h", "nothing"}).code, 2);
   EXPECT_TRUE(run({"--version"}).out.starts_with("entropyinfer "));
   EXPECT_NE(run({"--list-devices"}).out.find("cpu"), std::string::npos);
-  for (const char* command : {"run", "chat", "info", "tokenize", "bench", "perplexity", "eval", "inspect", "demo"}) {
+  for (const char* command :
+       {"run", "chat", "info", "tokenize", "bench", "perplexity", "eval", "inspect", "demo", "methods"}) {
     for (const char* flag : {"-h", "--help"}) {
       const Outcome outcome = run({command, flag});
       EXPECT_EQ(outcome.code, 0);

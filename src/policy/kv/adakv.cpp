@@ -14,6 +14,7 @@ Entry adakv_entry() {
                          .rounding = KvRounding::kReleased};
   return {.method = {.name = "adakv",
                      .summary = "AdaKV: as snapkv, the slots of a layer shared out among its kv_heads by score",
+                     .paper = "Feng et al., 2024, arXiv 2407.11550",
                      .kv = preset},
           .kv = {.name = "adakv",
                  .about = "as snapkv, shared out among kv_heads by score",

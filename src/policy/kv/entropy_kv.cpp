@@ -15,6 +15,8 @@ Entry entropy_kv_entry() {
   return {.method = {.name = "entropy-kv",
                      .summary = "entropy-guided KV caching: dense prefill, then layers of high entropy keep more, one "
                                 "set of tokens for all heads of a layer",
+                     .paper = "Kim & Jung, 2025, Mathematics 13(15):2366",
+                     .changes = "the mapping from entropies to budgets is ours: theirs was not available",
                      .kv = preset},
           .kv = {.name = "entropy-kv",
                  .about = "once, layers by entropy, one set of tokens a layer",

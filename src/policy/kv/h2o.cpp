@@ -10,6 +10,8 @@ Entry h2o_entry() {
   return {
       .method = {.name = "h2o",
                  .summary = "H2O: dense prefill, then the slots with most attention from all queries, and the recent",
+                 .paper = "Zhang et al., 2023, arXiv 2306.14048",
+                 .changes = "sums estimated from sampled queries; exact when --kv-samples covers the text",
                  .kv = preset},
       .kv = {.name = "h2o",
              .about = "by the attention of queries over the whole text",

@@ -30,6 +30,7 @@ Entry keydiff_entry() {
   const KvOptions preset{.rule = {"keydiff"}, .gap = -1, .kernel = 1};
   return {.method = {.name = "keydiff",
                      .summary = "KeyDiff: dense prefill, then the slots of the keys that are least like the others",
+                     .paper = "Park et al., 2025, arXiv 2504.15364",
                      .kv = preset},
           .kv = {.name = "keydiff",
                  .about = "the keys least like the others",

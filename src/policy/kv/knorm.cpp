@@ -28,13 +28,15 @@ std::unique_ptr<KvMethod> make_knorm_method(const KvOptions& options, const KvSh
 
 Entry knorm_entry() {
   const KvOptions preset{.rule = {"knorm"}, .gap = -1, .kernel = 1};
-  return {
-      .method = {.name = "knorm", .summary = "Knorm: dense prefill, then the slots of the shortest keys", .kv = preset},
-      .kv = {.name = "knorm",
-             .about = "the shortest keys",
-             .preset = preset,
-             .make = make_knorm_method,
-             .scores_attention = false}};
+  return {.method = {.name = "knorm",
+                     .summary = "Knorm: dense prefill, then the slots of the shortest keys",
+                     .paper = "Devoto et al., 2024, arXiv 2406.11430",
+                     .kv = preset},
+          .kv = {.name = "knorm",
+                 .about = "the shortest keys",
+                 .preset = preset,
+                 .make = make_knorm_method,
+                 .scores_attention = false}};
 }
 
 }  // namespace ei::policy

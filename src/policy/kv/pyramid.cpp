@@ -14,6 +14,8 @@ Entry pyramid_entry() {
                          .layers = KvLayers::kPyramid};
   return {.method = {.name = "pyramid",
                      .summary = "PyramidKV: as snapkv, the first layers keep more than the last",
+                     .paper = "Cai et al., 2024, arXiv 2406.02069",
+                     .changes = "budgets sum exactly; the heads of a group choose together",
                      .kv = preset},
           .kv = {.name = "pyramid",
                  .about = "as snapkv, the first layers keep more",
@@ -32,6 +34,7 @@ Entry ada_pyramid_entry() {
                          .rounding = KvRounding::kReleased};
   return {.method = {.name = "ada-pyramid",
                      .summary = "Ada-Pyramid: as adakv, the first layers keep more than the last",
+                     .paper = "Feng et al., 2024, arXiv 2407.11550",
                      .kv = preset},
           .kv = {.name = "ada-pyramid",
                  .about = "as adakv, the first layers keep more",

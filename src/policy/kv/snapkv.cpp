@@ -8,6 +8,8 @@ Entry snapkv_entry() {
   const KvOptions preset{.rule = {"snapkv"}, .gap = -1, .repeat = 0, .pooling = Pooling::kMax, .kernel = 7};
   return {.method = {.name = "snapkv",
                      .summary = "SnapKV: dense prefill, then one compression by what the end of the prompt attends to",
+                     .paper = "Li et al., 2024, arXiv 2404.14469",
+                     .changes = "the heads of a group choose together; --kv-granularity head: each for itself",
                      .kv = preset},
           .kv = {.name = "snapkv",
                  .about = "once, by the end of the prompt",

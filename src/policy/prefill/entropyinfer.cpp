@@ -202,6 +202,9 @@ Entry entropyinfer_entry() {
       .method = {.name = "entropyinfer",
                  .summary = "sparse prefill, entropies of sampled attention divide what is read; repeated latent KV "
                             "compression",
+                 .paper = "Xu et al., 2026, arXiv 2606.09508",
+                 .changes = "budgets by entropies of sampled attention, ragged per kv_head, blocks by peak scores; "
+                            "compression repeats",
                  .prefill = {.rule = PrefillRule::kEntropy,
                              .base_budget = 0,
                              .logit_scale = LogitScale::kInverseSqrtDim,

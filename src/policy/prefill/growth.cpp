@@ -94,6 +94,8 @@ Entry growth_entry() {
   return {.method = {.name = "entropyinfer-released",
                      .summary = "EntropyInfer as its authors released it: one budget per layer, blocks by probability, "
                                 "one compression",
+                     .paper = "Xu et al., 2026, arXiv 2606.09508",
+                     .changes = "keys are masked by true positions; groups share a cache",
                      .prefill = {.rule = PrefillRule::kGrowth,
                                  .rigid_test = RigidTest::kWholeTrace,
                                  .mode = SparseMode::kReleased},

@@ -1,0 +1,29 @@
+#include "policy/method_needs.h"
+
+#include <gtest/gtest.h>
+
+namespace ei::policy {
+namespace {
+
+TEST(MethodNeeds, AreWhatTheObjectsSay) {
+  const auto needs = [](const char* name) { return needs_text(*find_method(name)); };
+  EXPECT_EQ(needs("full"), "nothing");
+  EXPECT_EQ(needs("streaming"), "nothing");
+  EXPECT_EQ(needs("snapkv"), "attention of the last 32 queries");
+  EXPECT_EQ(needs("entropy-kv"), "attention of the last 32 queries and its entropy");
+  EXPECT_EQ(needs("h2o"), "attention of up to 64 sampled queries");
+  EXPECT_EQ(needs("keydiff"), "directions of keys");
+  EXPECT_EQ(needs("critiprefill"), "scores of blocks");
+}
+
+// A method of others says whose it is; what differs from the paper is one line.
+TEST(MethodNeeds, MethodsOfOthersNameTheirPaper) {
+  for (const Method& method : methods()) {
+    const bool own = method.name == "full" || method.name == "random-kv";
+    EXPECT_EQ(method.paper.empty(), own) << method.name;
+    EXPECT_EQ(method.changes.find('\n'), std::string_view::npos) << method.name;
+  }
+}
+
+}  // namespace
+}  // namespace ei::policy
