@@ -31,6 +31,7 @@ struct AnswerRequest {
   bool stream = true;               // print the text as it comes
   std::string intro = {};           // shown in front of it, on stderr
   bool json = false;                // an object also when Ctrl-C comes before the first token
+  bool names_model = true;          // says which model it is when none was asked for, before the first reading
   GenerateOptions options = {};
 };
 // kInterrupted when Ctrl-C came before the first token; afterwards the report says "interrupted".

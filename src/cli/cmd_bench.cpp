@@ -200,6 +200,7 @@ Result<int> run_cases(const CommandContext& context, std::vector<BenchCase>& cas
       settings.threads = test.threads;
       engine.reset();
       EI_ASSIGN_OR_RETURN(engine, load_engine(settings, context.console));
+      if (loaded_threads < 0) name_default_model(settings, context.console);
       loaded_threads = test.threads;
       if (settings.peak) {
         EI_ASSIGN_OR_RETURN(peak, measure(test.threads));

@@ -8,6 +8,7 @@
 #include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/input.h"
+#include "cli/kv_options.h"
 #include "cli/setup.h"
 #include "engine/conversation.h"
 #include "engine/prompt.h"
@@ -109,7 +110,14 @@ Result<int> command_chat(const CommandContext& context) {
   EI_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(settings, context.console));
   EI_ASSIGN_OR_RETURN(text::ChatTemplate chat, choose_template(source, engine->tokenizer()));
   EI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
-                      new_session(*engine, settings, context.interrupts.stop_now()));
+                      new_session(*engine, settings, context.interrupts.stop_now(),
+                                  /*goes_on=*/!settings.kv_free && !settings.single_turn));
+  EI_ASSIGN_OR_RETURN(const policy::KvOptions kv, kv_options(settings));
+  if (settings.kv_free && kv.rule != policy::KvRule::kKeepAll) {
+    context.console.warn(
+        "--kv-free: the cache keeps what the last answer looked at; later questions about the rest may "
+        "fail");
+  }
   Conversation conversation(*session, std::move(chat), settings.system_prompt);
   return talk(context, *session, conversation);
 }

@@ -24,7 +24,7 @@ namespace ei::cli {
 
 namespace {
 constexpr int64_t kAnswerTokens = 64;
-constexpr size_t kColumn = 24;
+constexpr size_t kColumn = 32;
 
 Result<eval::DemoStory> make_story(const Settings& settings, const text::Tokenizer& tokenizer) {
   return eval::make_demo_story(static_cast<uint64_t>(settings.demo_seed), settings.demo_tokens,
@@ -146,6 +146,7 @@ Result<Reading> read_with(const CommandContext& context, const Engine& engine, c
                                {.prompt = prompt,
                                 .stream = !settings.json,
                                 .intro = "Answer (" + method + "):" + (own.console.stderr_is_terminal() ? " " : "\n"),
+                                .names_model = false,
                                 .options = generate_options(settings, context.interrupts)});
   // From here on there is something to show: an interrupt only stops what follows.
   context.interrupts.enter(Interrupts::Phase::kPrompt);
@@ -170,10 +171,9 @@ std::string answer_cell(const Reading& reading) {
   return text + (reading.right ? " ✓" : " ✗");
 }
 
-std::string tokens_text(int64_t tokens) { return str_format("%lld", static_cast<long long>(tokens)); }
-
-// A column for each method.
-void compare(const Console& console, const std::vector<Reading>& readings) {
+// A column for each method: what a newcomer wants to know.
+std::string comparison(const std::vector<Reading>& readings) {
+  std::string table;
   const auto line = [&](const char* label, const std::function<std::string(const Reading&)>& cell) {
     std::string text = str_format("%-16s", label);
     // Wide characters count once: the mark behind an answer is one column.
@@ -185,33 +185,21 @@ void compare(const Console& console, const std::vector<Reading>& readings) {
       text += value;
     }
     text.erase(text.find_last_not_of(' ') + 1);
-    console.note(text);
+    table += text + "\n";
   };
-  console.note("");
   line("", [](const Reading& reading) { return reading.report.method; });
   line("answer", answer_cell);
-  line("first token", [&](const Reading& reading) {
-    const std::string time = format_seconds(reading.report.ttft_s);
-    return &reading == &readings.front() ? time : time + str_format(" (%.2f x)", speed_up(readings, reading));
+  line("first token", [](const Reading& reading) { return "after " + format_seconds(reading.report.ttft_s); });
+  line("speed-up", [&](const Reading& reading) { return str_format("%.1f x", speed_up(readings, reading)); });
+  line("attention read",
+       [](const Reading& reading) { return str_format("%.0f %%", 100 * reading.report.stats.density()); });
+  line("KV cache", [](const Reading& reading) {
+    return str_format("%s, %lld of %lld tokens", format_bytes(static_cast<double>(reading.kv_bytes_later)).c_str(),
+                      static_cast<long long>(reading.kv_tokens_later),
+                      static_cast<long long>(reading.report.kv_tokens_total));
   });
-  line("prompt",
-       [](const Reading& reading) { return str_format("%.0f tokens/s", reading.report.prompt_per_second()); });
-  line("generated",
-       [](const Reading& reading) { return str_format("%.0f tokens/s", reading.report.predicted_per_second()); });
-  line("density", [](const Reading& reading) { return str_format("%.3f", reading.report.stats.density()); });
-  line("attention", [](const Reading& reading) { return format_seconds(reading.report.stats.attention_s); });
-  line("choosing blocks", [](const Reading& reading) {
-    return format_seconds(reading.report.stats.profile_s + reading.report.stats.plan_s);
-  });
-  line("KV cache", [](const Reading& reading) { return format_bytes(static_cast<double>(reading.report.kv_bytes)); });
-  line("- tokens kept", [](const Reading& reading) {
-    return tokens_text(reading.report.kv_tokens_kept) + " of " + tokens_text(reading.report.kv_tokens_total);
-  });
-  line("- writing on", [](const Reading& reading) {
-    return format_bytes(static_cast<double>(reading.kv_bytes_later)) + ", " + tokens_text(reading.kv_tokens_later) +
-           " kept";
-  });
-  line("program then", [](const Reading& reading) { return format_bytes(static_cast<double>(reading.resident)); });
+  line("program", [](const Reading& reading) { return format_bytes(static_cast<double>(reading.resident)); });
+  return table;
 }
 }  // namespace
 
@@ -241,7 +229,11 @@ Result<int> command_demo(const CommandContext& context) {
   if (settings.json) context.console.print_line(to_json(settings, story, readings, interrupted));
   if (context.console.stdout_closed()) return exit_code(ErrorKind::kRuntime);
   context.console.note("Expected: " + std::string(eval::strip(story.answer)));
-  if (!readings.empty()) compare(context.console, readings);
+  if (readings.empty()) return interrupted ? exit_code(ErrorKind::kInterrupted) : 0;
+  // The table is what the demo has to say, so it goes where the answers went.
+  const std::string table = "\n" + comparison(readings);
+  if (settings.json) context.console.note(table);
+  if (!settings.json && !context.console.print(table)) return exit_code(ErrorKind::kRuntime);
   return interrupted ? exit_code(ErrorKind::kInterrupted) : 0;
 }
 

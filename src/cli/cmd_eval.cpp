@@ -136,6 +136,7 @@ class Evaluation {
     done_ += static_cast<int64_t>(exam.tokens.size());
     ++out.contexts;
     add(out.stats, session->stats());
+    out.acted.add(session->acted());
     out.kv_bytes = session->store().bytes();
     out.compressions = session->store().compactions();
     account(exam, *answers, session->stats().density(), out);
@@ -241,6 +242,12 @@ Result<int> command_eval(const CommandContext& context) {
   EI_ASSIGN_OR_RETURN(eval::ChatFrame frame, eval::make_chat_frame(sides.engine->tokenizer(), chat));
   Evaluation evaluation(context, sides, std::move(also), std::move(frame), std::move(haystacks));
   EI_ASSIGN_OR_RETURN(const EvalScores scores, evaluation.run());
+  name_default_model(settings, context.console);
+  for (const TestedSide& side : scores.tested) {
+    if (scores.reference) EI_RETURN_IF_ERROR(check_comparison(side.acted, side.name(), side.divergence.kl().mean()));
+    if (side.acted.any()) continue;
+    for (const std::string& why : side.acted.idle) context.console.note("note: " + side.name() + ": " + why);
+  }
   const std::string out =
       settings.json ? summary_json(settings, sides.engine->file().path(), scores) : eval_table(settings, scores);
   if (!context.console.print(out)) return exit_code(ErrorKind::kRuntime);

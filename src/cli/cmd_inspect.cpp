@@ -20,15 +20,6 @@ std::string to_json(const Settings& settings, const RunReport& report) {
   object["report"] = settings.report;
   return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
-
-void note_missing_compression(const Console& console, const policy::KvOptions& kv, const RunReport& report) {
-  const bool early = kv.rule != policy::KvRule::kKeepAll && report.generated_tokens <= kv.gap;
-  if (!early) return;
-  console.note(
-      str_format("the cache was not compressed: that comes after %d generated tokens, and there are %lld; raise "
-                 "--predict",
-                 kv.gap, static_cast<long long>(report.generated_tokens)));
-}
 }  // namespace
 
 Result<int> command_inspect(const CommandContext& context) {
@@ -63,7 +54,6 @@ Result<int> command_inspect(const CommandContext& context) {
   if (settings.json && !context.console.print_line(to_json(settings, made.report)))
     return exit_code(ErrorKind::kRuntime);
   print_timings(console, made.report);
-  note_missing_compression(console, kv, made.report);
   console.note(str_format("wrote %s (%s): open it in a browser", settings.report.c_str(),
                           format_bytes(static_cast<double>(bytes)).c_str()));
   return context.interrupts.interrupted() ? exit_code(ErrorKind::kInterrupted) : 0;

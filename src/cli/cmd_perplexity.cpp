@@ -32,6 +32,7 @@ struct Scores {
   eval::Perplexity base;
   eval::Perplexity other;
   eval::Divergence divergence;
+  Acted acted;  // the tested side
   int64_t chunks = 0;
   int64_t chunks_wanted = 0;
 
@@ -84,10 +85,11 @@ class Scorer {
       }));
       spool.rewind();
     }
-    EI_RETURN_IF_ERROR(score(base_, chunk, [&](std::span<const float> logits, int32_t next) {
+    const auto on_row = [&](std::span<const float> logits, int32_t next) {
       scores_.base.add(eval::negative_log_likelihood(logits, next));
       if (other_) scores_.divergence.add(spool.read(logits.size()), logits);
-    }));
+    };
+    EI_RETURN_IF_ERROR(score(base_, chunk, on_row, &scores_.acted));
     return spool.status();
   }
 
@@ -100,13 +102,14 @@ class Scorer {
     return chunk;
   }
 
-  Status score(const Side& side, const std::vector<int32_t>& chunk, const RowFn& on_row) {
+  Status score(const Side& side, const std::vector<int32_t>& chunk, const RowFn& on_row, Acted* acted = nullptr) {
     Settings settings = side.settings;
     settings.ctx_size = context_tokens_;
     EI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                         new_session(*side.engine, settings, context_.interrupts.stop_now()));
     EI_RETURN_IF_ERROR(check_cache_fits(*session, context_tokens_));
     EI_RETURN_IF_ERROR(settings.decode ? decode_half(*session, chunk, on_row) : read_whole(*session, chunk, on_row));
+    if (acted != nullptr) acted->add(session->acted());
     read_tokens_ += context_tokens_;
     return {};
   }
@@ -155,6 +158,8 @@ std::string to_json(const Settings& settings, const Engine& engine, const Scores
   object["backend"] = engine.backend().name();
   object["method"] = settings.method;
   object["method_options"] = method_options_text(settings);
+  object["acted"] = scores.acted.any();
+  object["idle"] = scores.acted.idle;
   object["ctx_size"] = settings.ppl_ctx_size;
   object["decode"] = settings.decode;
   object["chunks"] = scores.chunks;
@@ -224,7 +229,13 @@ Result<int> command_perplexity(const CommandContext& given) {
     return make_error(ErrorKind::kUsage, "the text has %zu tokens, less than one chunk of %lld; lower --ctx-size",
                       count, static_cast<long long>(settings.ppl_ctx_size));
   }
+  name_default_model(settings, context.console);
+  warn_beyond_training(engine, settings.ppl_ctx_size, context.console);
   EI_ASSIGN_OR_RETURN(const Scores scores, scorer.run());
+  if (settings.kl_divergence)
+    EI_RETURN_IF_ERROR(check_comparison(scores.acted, settings.method, scores.divergence.kl().mean()));
+  if (!scores.acted.any())
+    for (const std::string& why : scores.acted.idle) context.console.note("note: " + why);
   const std::string out = settings.json ? to_json(settings, engine, scores) : to_text(settings, scores);
   if (!context.console.print(out)) return exit_code(ErrorKind::kRuntime);
   return context.interrupts.interrupted() ? exit_code(ErrorKind::kInterrupted) : 0;

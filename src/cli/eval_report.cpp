@@ -28,11 +28,20 @@ Json side_json(const EvalSide& side) {
   for (const auto& [name, count] : side.tasks) tasks[name] = {{"right", count.right}, {"total", count.total}};
   const SessionStats& stats = side.stats;
   const auto ms = [&](double seconds) { return 1000 * per_context(seconds, side); };
-  return {
-      {"method", side.method},           {"method_options", side.method_options},   {"tasks", tasks},
-      {"ppl", side.prose.value()},       {"ppl_error", side.prose.error()},         {"density", stats.density()},
-      {"prompt_ms", ms(stats.prompt_s)}, {"attention_ms", ms(stats.attention_s)},   {"profile_ms", ms(stats.profile_s)},
-      {"plan_ms", ms(stats.plan_s)},     {"choosing_share", choosing_share(stats)}, {"kv_bytes", side.kv_bytes}};
+  return {{"method", side.method},
+          {"method_options", side.method_options},
+          {"acted", side.acted.any()},
+          {"idle", side.acted.idle},
+          {"tasks", tasks},
+          {"ppl", side.prose.value()},
+          {"ppl_error", side.prose.error()},
+          {"density", stats.density()},
+          {"prompt_ms", ms(stats.prompt_s)},
+          {"attention_ms", ms(stats.attention_s)},
+          {"profile_ms", ms(stats.profile_s)},
+          {"plan_ms", ms(stats.plan_s)},
+          {"choosing_share", choosing_share(stats)},
+          {"kv_bytes", side.kv_bytes}};
 }
 
 std::string count_text(const TaskCount& count) {

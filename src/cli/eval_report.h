@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/settings.h"
+#include "engine/acted.h"
 #include "engine/stats.h"
 #include "eval/metrics.h"
 
@@ -24,7 +25,8 @@ struct EvalSide {
   std::string method_options;
   std::map<std::string, TaskCount> tasks;
   eval::Perplexity prose;
-  SessionStats stats;        // summed over the texts
+  SessionStats stats;  // summed over the texts
+  Acted acted;
   int64_t kv_bytes = 0;      // of the last text
   int64_t compressions = 0;  // of the last text
   int64_t contexts = 0;

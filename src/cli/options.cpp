@@ -118,6 +118,10 @@ std::vector<Option> prompt_options() {
       {"--chat-template-file", "FILE", "file with a chat template", kGenerate, filled(&Settings::chat_template_file)},
       {"-st --single-turn", "", "answer once, then leave (run always does)", kChat | kRun,
        toggle(&Settings::single_turn)},
+      {"--kv-free", "",
+       "give back the memory of what a KV compression drops; later questions about it may fail (without it the whole "
+       "cache stays, and generation reads a compressed view)",
+       kChat, toggle(&Settings::kv_free)},
       {"--no-display-prompt", "", "do not repeat the prompt on the terminal", kRun,
        toggle(&Settings::no_display_prompt)},
   };

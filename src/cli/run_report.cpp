@@ -45,6 +45,7 @@ double RunReport::compressed_per_second() const { return rate(stats.compressed_t
 RunReport make_report(const ReportInput& input) {
   const Engine& engine = input.session.engine();
   const kv::Store& store = input.session.store();
+  const kv::Store& reading = input.session.reading();
   RunReport report;
   report.text = input.result.text;
   report.finish_reason = input.result.finish_reason;
@@ -62,12 +63,14 @@ RunReport make_report(const ReportInput& input) {
   report.load_s = engine.load_s();
   report.ttft_s = input.result.ttft_s;
   report.stats = difference(input.session.stats(), input.before);
-  report.kv_bytes = store.bytes();
-  report.kv_bytes_full = store.bytes_full();
-  report.kv_tokens_kept = std::llround(store.average_slots());
+  report.acted = input.session.acted();
+  report.kv_whole = input.session.has_view();
+  report.kv_bytes = store.bytes() + (report.kv_whole ? reading.bytes() : 0);
+  report.kv_bytes_full = reading.bytes_full();
+  report.kv_tokens_kept = std::llround(reading.average_slots());
   report.kv_tokens_total = input.session.position();
   report.compressions = input.session.stats().compressions;
-  report.evicted = store.evicted();
+  report.evicted = reading.evicted();
   report.peak_rss = peak_rss_bytes();
   return report;
 }
@@ -82,6 +85,8 @@ std::string report_json(const RunReport& report) {
   object["backend_detail"] = report.backend_detail;
   object["method"] = report.method;
   object["method_options"] = report.method_options;
+  object["acted"] = report.acted.any();
+  object["idle"] = report.acted.idle;
   object["seed"] = report.seed;
   object["tokens"] = {
       {"prompt", report.prompt_tokens}, {"generated", report.generated_tokens}, {"cached", report.cached_tokens}};
@@ -91,11 +96,13 @@ std::string report_json(const RunReport& report) {
                        {"predicted_ms", ms(stats.decode_s)},
                        {"prompt_per_second", report.prompt_per_second()},
                        {"predicted_per_second", report.predicted_per_second()}};
-  object["prefill"] = {{"density", stats.density()},       {"pairs", stats.pairs},
-                       {"pairs_dense", stats.pairs_dense}, {"profile_ms", ms(stats.profile_s)},
-                       {"plan_ms", ms(stats.plan_s)},      {"attention_ms", ms(stats.attention_s)},
-                       {"matmul_ms", ms(stats.matmul_s)}};
-  object["kv"] = {{"bytes", report.kv_bytes},
+  object["prefill"] = {
+      {"acted", report.acted.prefill},         {"density", stats.density()},        {"pairs", stats.pairs},
+      {"pairs_dense", stats.pairs_dense},      {"profile_ms", ms(stats.profile_s)}, {"plan_ms", ms(stats.plan_s)},
+      {"attention_ms", ms(stats.attention_s)}, {"matmul_ms", ms(stats.matmul_s)}};
+  object["kv"] = {{"acted", report.acted.kv},
+                  {"whole_kept", report.kv_whole},
+                  {"bytes", report.kv_bytes},
                   {"bytes_full", report.kv_bytes_full},
                   {"tokens_kept", report.kv_tokens_kept},
                   {"tokens_total", report.kv_tokens_total},
@@ -129,16 +136,18 @@ void print_timings(const Console& console, const RunReport& report) {
                     format_seconds(stats.profile_s).c_str(), format_seconds(stats.plan_s).c_str(),
                     100 * choosing_s / stats.prompt_s));
   }
-  line(str_format("KV cache   %lld of %lld tokens kept, %s of %s", static_cast<long long>(report.kv_tokens_kept),
-                  static_cast<long long>(report.kv_tokens_total),
+  line(str_format("KV cache   %lld of %lld tokens %s, %s of %s", static_cast<long long>(report.kv_tokens_kept),
+                  static_cast<long long>(report.kv_tokens_total), report.kv_whole ? "read" : "kept",
                   format_bytes(static_cast<double>(report.kv_bytes)).c_str(),
                   format_bytes(static_cast<double>(report.kv_bytes_full)).c_str()));
+  if (report.kv_whole) line("           the whole text stays for later turns (--kv-free gives its memory back)");
   if (report.compressions > 0) {
     line(str_format("           compressed %lld times in %s, %lld slots dropped; %.1f tokens/s before, %.1f behind",
                     static_cast<long long>(report.compressions), format_seconds(stats.compress_s).c_str(),
                     static_cast<long long>(report.evicted), report.full_per_second(), report.compressed_per_second()));
   }
   line(str_format("memory     peak %s", format_bytes(static_cast<double>(report.peak_rss)).c_str()));
+  for (const std::string& why : report.acted.idle) console.note("note: " + why);
 }
 
 }  // namespace ei::cli

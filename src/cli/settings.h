@@ -37,6 +37,7 @@ struct Settings {
   std::string chat_template;
   std::string chat_template_file;
   bool single_turn = false;
+  bool kv_free = false;  // of a chat: a compression gives the memory of what it drops back
 
   // Generation.
   int64_t predict = -1;

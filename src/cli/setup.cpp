@@ -63,6 +63,14 @@ EngineOptions engine_options(const Settings& settings, const std::string& path) 
 std::optional<DType> key_type(const Settings& settings) { return dtype_from_name(settings.cache_type_k); }
 std::optional<DType> value_type(const Settings& settings) { return dtype_from_name(settings.cache_type_v); }
 
+void name_default_model(const Settings& settings, const Console& console) {
+  if (!settings.model.empty()) return;
+  console.note(
+      str_format("no -m FILE: taking the model that ships with the program, %s, which finds facts in long texts "
+                 "and is no chat model",
+                 kDefaultModel));
+}
+
 int64_t capped_threads(int64_t threads, const Console& console) {
   const int64_t cores = usable_cores();
   if (threads <= cores) return threads;
@@ -85,15 +93,22 @@ Result<std::unique_ptr<Engine>> load_engine(const Settings& settings, const Cons
   return engine;
 }
 
+void warn_about_context(const Engine& engine, const Settings& settings, const Console& console) {
+  if (!beyond_training(engine, settings.ctx_size)) return;
+  console.warn(str_format("--ctx-size %lld is beyond the %d tokens that this model was trained for",
+                          static_cast<long long>(settings.ctx_size), engine.config().context));
+}
+
 void warn_beyond_training(const Engine& engine, int64_t tokens, const Console& console) {
   if (!beyond_training(engine, tokens)) return;
   console.warn(str_format("a text of %lld tokens is longer than the %lld this model was trained for",
                           static_cast<long long>(tokens), static_cast<long long>(engine.config().context)));
 }
 
-Result<std::unique_ptr<Session>> new_session(const Engine& engine, const Settings& settings,
-                                             const CancelToken& cancel) {
+Result<std::unique_ptr<Session>> new_session(const Engine& engine, const Settings& settings, const CancelToken& cancel,
+                                             bool goes_on) {
   SessionOptions options;
+  options.keep_whole = goes_on;
   options.context = settings.ctx_size;
   options.batch = settings.batch_size;
   options.key_type = key_type(settings);

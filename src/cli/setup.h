@@ -22,12 +22,17 @@ EngineOptions engine_options(const Settings& settings, const std::string& path);
 std::optional<DType> key_type(const Settings& settings);
 std::optional<DType> value_type(const Settings& settings);
 
+// Without -m: which model it is then, and what it is for.
+void name_default_model(const Settings& settings, const Console& console);
 // Not more threads than this process has cores, which is said: they wait for each other by spinning, and one that has
 // no core holds all others up.
 int64_t capped_threads(int64_t threads, const Console& console);
 Result<std::unique_ptr<Engine>> load_engine(const Settings& settings, const Console& console);
+void warn_about_context(const Engine& engine, const Settings& settings, const Console& console);
 void warn_beyond_training(const Engine& engine, int64_t tokens, const Console& console);
-Result<std::unique_ptr<Session>> new_session(const Engine& engine, const Settings& settings, const CancelToken& cancel);
+// `goes_on`: more will be asked about the same text, so a compression must not lose it.
+Result<std::unique_ptr<Session>> new_session(const Engine& engine, const Settings& settings, const CancelToken& cancel,
+                                             bool goes_on = false);
 
 std::string device_list(bool json);
 

@@ -30,7 +30,7 @@ std::vector<RopeTable> Session::State::stage_angles(int32_t first_position, int6
 }
 
 Result<Session::State::Rows> Session::State::forward(std::span<const int32_t> chunk, Wanted wanted, bool plan) {
-  const int32_t first = store.next_position();
+  const int32_t first = reading().next_position();
   Result<Rows> recorded = [&]() -> Result<Rows> {
     try {
       return record(chunk, wanted, plan);
@@ -46,7 +46,7 @@ Result<Session::State::Rows> Session::State::forward(std::span<const int32_t> ch
     return recorded;
   }
   if (plan) planner->undo_chunk();
-  EI_RETURN_IF_ERROR(store.truncate(first));
+  EI_RETURN_IF_ERROR(reading().truncate(first));
   return recorded.ok() ? ran.error() : recorded.error();
 }
 

@@ -156,7 +156,8 @@ Result<std::unique_ptr<Session>> Engine::new_session(const SessionOptions& optio
                      .batch = options.batch > 0 ? options.batch : chunk_for(config(), backend()),
                      .planner = std::move(planner),
                      .compressor = std::move(compressor),
-                     .windows = std::move(windows)});
+                     .windows = std::move(windows),
+                     .keep_whole = options.keep_whole});
   return std::unique_ptr<Session>(new Session(std::move(state)));
 }
 

@@ -38,7 +38,7 @@ Status check_cache_fits(const Session& session, int64_t slots) {
 bool beyond_training(const Engine& engine, int64_t tokens) { return tokens > engine.config().context; }
 
 Status Session::State::check_room(std::span<const int32_t> tokens, int64_t wanted) const {
-  const int64_t first = store.next_position();
+  const int64_t first = reading().next_position();
   const auto added = static_cast<int64_t>(tokens.size());
   if (added == 0) return make_error(ErrorKind::kUsage, "the prompt is empty");
   if (first + added > context) {
@@ -51,7 +51,8 @@ Status Session::State::check_room(std::span<const int32_t> tokens, int64_t wante
     }
   }
   const kv::StoreConfig& kv = store.config();
-  const int64_t need = added * model.config().kv_bytes_per_token(kv.key_type, kv.value_type) +
+  const int64_t appended = first + added - store.next_position();  // with those that only a view holds
+  const int64_t need = appended * model.config().kv_bytes_per_token(kv.key_type, kv.value_type) +
                        model::activation_bytes(model.config(), std::min(added, batch),
                                                std::min(wanted, logits_together(model.config().vocab))) +
                        (planner ? planner->bytes_for(first + added) : 0) +

@@ -7,8 +7,9 @@ namespace ei {
 
 Result<Session::State::Rows> Session::State::record(std::span<const int32_t> chunk, Wanted rows, bool plan) {
   const auto tokens = static_cast<int64_t>(chunk.size());
-  const int32_t first = store.next_position();
-  EI_RETURN_IF_ERROR(store.reserve(tokens));
+  kv::Store& cache = reading();
+  const int32_t first = cache.next_position();
+  EI_RETURN_IF_ERROR(cache.reserve(tokens));
   EI_ASSIGN_OR_RETURN(model::Activations act, model.activations(*stream, tokens));
   Rows out;
   EI_ASSIGN_OR_RETURN(out.logits, stream->scratch(kLogitsSlot, rows.logits, model.config().vocab));
@@ -18,15 +19,15 @@ Result<Session::State::Rows> Session::State::record(std::span<const int32_t> chu
   model.embed(*stream, chunk, act);  // [tokens, width]
   for (int layer = 0; layer < model.num_layers(); ++layer) {
     const model::LayerFacts& facts = model.config().per_layer[static_cast<size_t>(layer)];
-    // Q K V [tokens, heads | kv_heads, head_dim], rotated; K and V go where the store says.
-    model.project_qkv(*stream, layer, act, ropes[static_cast<size_t>(facts.rope)], store.append(layer, tokens));
+    // Q K V [tokens, heads | kv_heads, head_dim], rotated; K and V go where the cache says.
+    model.project_qkv(*stream, layer, act, ropes[static_cast<size_t>(facts.rope)], cache.append(layer, tokens));
     if (compressor) compressor->observer().record(*stream, layer, model.query(act), first);
     // Behind the last layer's keys and values only the rows whose logits are wanted matter.
     const bool last = layer + 1 == model.num_layers();
     const model::Activations wanted = last ? act.tail(rows.tail) : act;
     const BlockPlan* blocks = nullptr;  // null: everything is read
     if (plan && planner->plans(layer))
-      blocks = planner->record(*stream, layer, model.query(act), store.view(layer), wanted.x.rows);
+      blocks = planner->record(*stream, layer, model.query(act), cache.view(layer), wanted.x.rows);
     if (wanted.x.rows == 0) break;
     attend(layer, wanted, static_cast<int32_t>(first + tokens - wanted.x.rows), blocks);
     model.finish_layer(*stream, layer, wanted);
@@ -51,7 +52,7 @@ void Session::State::attend(int layer, const model::Activations& act, int32_t fi
                      .scale_queries = config.scaled_queries,
                      .window = config.per_layer[static_cast<size_t>(layer)].window,
                      .plan = blocks,
-                     .kv = store.view(layer)});
+                     .kv = reading().view(layer)});
 }
 
 }  // namespace ei

@@ -40,6 +40,10 @@ Result<std::vector<int32_t>> prompt_tokens(const PromptText& prompt, const text:
     }
     return tokenizer.tokenize(prompt.user, {.add_bos_eos = true, .parse_special = prompt.parse_special});
   }
+  if (prompt.parse_special) {
+    return Error{ErrorKind::kUsage,
+                 "--parse-special wants --raw: in a chat template what a message says never becomes a control token"};
+  }
   EI_ASSIGN_OR_RETURN(const text::ChatTemplate chat, choose_template(prompt.chat_template, tokenizer));
   std::vector<text::Message> messages;
   if (!prompt.system.empty()) messages.push_back({.role = "system", .content = prompt.system});

@@ -22,7 +22,7 @@ struct PromptText {
   std::string system = {};         // empty: none; needs a template
   std::string chat_template = {};  // as in choose_template
   bool raw = false;                // complete `user` as it is
-  bool parse_special = false;      // without a template: text that spells a control token becomes one
+  bool parse_special = false;      // text that spells a control token becomes one; refused in a template
 };
 // `user` as a message when there is a template, as it is otherwise or with `raw`.
 Result<std::vector<int32_t>> prompt_tokens(const PromptText& prompt, const text::Tokenizer& tokenizer);

@@ -41,6 +41,9 @@ TEST(Prompt, ControlTokensComeFromTextOnlyWhenAskedFor) {
   const auto parsed = prompt_tokens({.user = "<|im_end|>", .raw = true, .parse_special = true}, words());
   ASSERT_TRUE(plain.ok() && parsed.ok());
   EXPECT_GT(plain->size(), parsed->size());
+  const auto refused = prompt_tokens({.user = "<|im_end|>", .parse_special = true}, words());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::kUsage);
 }
 
 }  // namespace

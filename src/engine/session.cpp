@@ -25,6 +25,7 @@ Status Session::evaluate(std::span<const int32_t> tokens, const LogitsFn& on_log
   State& state = *state_;
   const auto total = static_cast<int64_t>(tokens.size());
   EI_RETURN_IF_ERROR(state.check_room(tokens, on_logits ? total : 1));
+  if (state.view) return read_behind_view(tokens, on_logits, progress, wanted);
   const int64_t end = position() + total;
   const bool sparse = state.sparse();
   if (sparse) EI_RETURN_IF_ERROR(state.planner->begin_prompt(end));
@@ -73,6 +74,16 @@ Status Session::evaluate(std::span<const int32_t> tokens, const LogitsFn& on_log
   return compressed;
 }
 
+Status Session::read_behind_view(std::span<const int32_t> tokens, const LogitsFn& on_logits, const ProgressFn& progress,
+                                 const RowFilter& wanted) {
+  const int64_t end = position();
+  const int64_t whole = state_->store.next_position();
+  std::vector<int32_t> all(state_->held.begin() + whole, state_->held.end());
+  all.insert(all.end(), tokens.begin(), tokens.end());
+  EI_RETURN_IF_ERROR(truncate(whole));
+  return evaluate(all, on_logits, progress, [&](int64_t at) { return at >= end && (!wanted || wanted(at)); });
+}
+
 Status Session::decode(int32_t token) {
   State& state = *state_;
   if (position() >= state.context) {
@@ -90,60 +101,77 @@ Status Session::decode(int32_t token) {
   const double fed_s = now_s() - start;
   SessionStats& stats = state.stats;
   ++stats.generated_tokens;
-  if (stats.compressions > 0) ++stats.compressed_tokens;
-  (stats.compressions > 0 ? stats.compressed_s : stats.full_s) += fed_s;
-  if (state.compressor && state.compressor->token_appended(state.store)) state.compression_due = true;
+  const bool was_compressed = !state.reading().exact();
+  if (was_compressed) ++stats.compressed_tokens;
+  (was_compressed ? stats.compressed_s : stats.full_s) += fed_s;
+  if (state.compressor && state.compressor->token_appended(state.reading())) state.compression_due = true;
   const Status compressed = state.compress_if_due();
   stats.decode_s += now_s() - start;
   return compressed;
 }
 
+Result<int64_t> Session::State::compress() {
+  if (!keep_whole) return compressor->compress(*stream, store);
+  if (view) return compressor->compress(*stream, *view);
+  // Pages are shared until the compression drops or rewrites them.
+  EI_ASSIGN_OR_RETURN(view, store.fork());
+  Result<int64_t> dropped = compressor->compress(*stream, *view);
+  if (!dropped.ok() || *dropped == 0) view.reset();
+  return dropped;
+}
+
 Status Session::State::compress_if_due() {
   if (!compression_due) return {};
   const double start = now_s();
-  const Result<int64_t> dropped = compressor->compress(*stream, store);
+  const Result<int64_t> dropped = compress();
   stats.compress_s += now_s() - start;
   if (!dropped.ok()) return dropped.error();
   compression_due = false;
   if (*dropped > 0) {
     ++stats.compressions;
-    if (planner) planner->keys_dropped();
+    if (planner && !view) planner->keys_dropped();
   }
   stats.evicted += *dropped;
   return {};
 }
 
 std::span<const float> Session::logits() const { return state_->logits; }
-int64_t Session::position() const { return state_->store.next_position(); }
+int64_t Session::position() const { return state_->reading().next_position(); }
 std::span<const int32_t> Session::tokens() const { return state_->held; }
 int64_t Session::context() const { return state_->context; }
 int64_t Session::batch() const { return state_->batch; }
 const kv::Store& Session::store() const { return state_->store; }
+const kv::Store& Session::reading() const { return state_->reading(); }
+bool Session::has_view() const { return state_->view.has_value(); }
 const SessionStats& Session::stats() const { return state_->stats; }
 const sparse::Planner* Session::planner() const { return state_->planner ? &*state_->planner : nullptr; }
 sparse::Planner* Session::planner() { return state_->planner ? &*state_->planner : nullptr; }
 const Engine& Session::engine() const { return state_->engine; }
 
 int64_t Session::rewind_point(int64_t position) const {
-  return kv::rewind_point(state_->store, state_->windows, static_cast<int32_t>(position));
+  // What only a view holds was computed from what it had kept: the whole cache goes on without it.
+  const int64_t last = std::min<int64_t>(position, state_->store.next_position());
+  return kv::rewind_point(state_->store, state_->windows, static_cast<int32_t>(last));
 }
 
 int64_t Session::most_slots(int64_t prompt, int64_t generated) const {
   const int64_t all = std::min(prompt + generated, context());
+  if (state_->compressor && state_->keep_whole) return all + state_->compressor->most_slots(1, generated);
   return state_->compressor ? std::min(all, state_->compressor->most_slots(prompt, generated)) : all;
 }
 
 Status Session::truncate(int64_t position) {
-  if (position >= 0 && position <= this->position()) {
-    if (const int64_t point = rewind_point(position); point != position) {
-      return make_error(ErrorKind::kUsage,
-                        "cannot rewind to position %lld: a KV compression dropped keys in front of it; rewind to %lld "
-                        "and read on from there",
-                        static_cast<long long>(position), static_cast<long long>(point));
-    }
-    if (state_->compressor) state_->compressor->observer().truncate(static_cast<int32_t>(position));
+  const bool inside = position >= 0 && position <= this->position();
+  if (!inside) return state_->store.truncate(static_cast<int32_t>(position));  // says why not
+  if (const int64_t point = rewind_point(position); point != position) {
+    return make_error(ErrorKind::kUsage,
+                      "cannot rewind to position %lld: a KV compression left keys out in front of it; rewind to %lld "
+                      "and read on from there",
+                      static_cast<long long>(position), static_cast<long long>(point));
   }
+  if (state_->compressor) state_->compressor->observer().truncate(static_cast<int32_t>(position));
   state_->logits.clear();
+  state_->view.reset();
   if (state_->planner) state_->planner->truncate(position);
   EI_RETURN_IF_ERROR(state_->store.truncate(static_cast<int32_t>(position)));
   state_->held.resize(static_cast<size_t>(position));
@@ -172,6 +200,7 @@ Status Session::adopt(kv::Store store, std::span<const int32_t> tokens) {
   }
   state_->held.assign(tokens.begin(), tokens.end());
   state_->held.resize(static_cast<size_t>(store.next_position()), text::kNoToken);
+  state_->view.reset();
   state_->store = std::move(store);
   state_->logits.clear();
   state_->compression_due = false;

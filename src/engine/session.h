@@ -10,6 +10,7 @@
 
 #include "base/cancel.h"
 #include "base/result.h"
+#include "engine/acted.h"
 #include "engine/stats.h"
 #include "kv/store.h"
 #include "policy/registry.h"
@@ -28,7 +29,11 @@ struct SessionOptions {
   std::string method = "full";                    // a preset of policy/registry.h
   std::optional<policy::PrefillOptions> prefill;  // instead of the preset's
   std::optional<policy::KvOptions> kv;            // instead of the preset's
-  const CancelToken* cancel = nullptr;            // may be null; must outlive the session
+  // For a session that goes on after an answer: a compression leaves the cache of the text whole, so that later
+  // questions about it can be answered, and generation reads a compressed view of it. False: a compression gives the
+  // memory back, and what it dropped is forgotten for good.
+  bool keep_whole = false;
+  const CancelToken* cancel = nullptr;  // may be null; must outlive the session
 };
 
 struct PrefillProgress {
@@ -50,7 +55,7 @@ class Session {
 
   // Reads `tokens` behind what the session already holds; afterwards logits() predicts the next token.
   // kInterrupted when cancelled (the chunks already read stay), kUsage when the context would overflow, kMemory when
-  // the cache does not fit.
+  // the cache does not fit. Tokens that only a compressed view holds are read again first, over the whole cache.
   Status prefill(std::span<const int32_t> tokens, const ProgressFn& progress = nullptr);
   // The same, handing over the logits of every position (perplexity, parity work), or of those that `wanted` names:
   // only these are multiplied by the output matrix.
@@ -80,8 +85,14 @@ class Session {
   // `tokens`: the text it was made from, all of it or nothing.
   Status adopt(kv::Store store, std::span<const int32_t> tokens = {});
 
+  // The cache of the text. With keep_whole it may end before position(): what follows is in the view.
   const kv::Store& store() const;
+  // What generation reads: a compressed view of it once there is one, else the cache itself.
+  const kv::Store& reading() const;
+  bool has_view() const;
   const SessionStats& stats() const;
+  // What the method has done in this session so far, and why it did nothing where it did.
+  Acted acted() const;
   // What was decided while prompts were read; null for dense methods.
   const sparse::Planner* planner() const;
   sparse::Planner* planner();
@@ -91,6 +102,9 @@ class Session {
   friend class Engine;
   struct State;
   explicit Session(std::unique_ptr<State> state);
+  // The same as evaluate() where a view holds tokens that the store does not.
+  Status read_behind_view(std::span<const int32_t> tokens, const LogitsFn& on_logits, const ProgressFn& progress,
+                          const RowFilter& wanted);
   std::unique_ptr<State> state_;
 };
 

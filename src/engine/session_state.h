@@ -27,8 +27,10 @@ struct Session::State {
   std::optional<sparse::Planner> planner;    // none: every segment reads everything
   std::optional<kv::Compressor> compressor;  // none: the whole cache stays
   std::vector<int32_t> windows;              // [layers], of the model: sliding windows
+  bool keep_whole = false;                   // compress a view, not the store
   bool compression_due = false;              // also after an interruption
-  std::vector<int32_t> held{};               // the tokens in the store
+  std::optional<kv::Store> view{};           // a compressed fork of the store, which generation reads in its place
+  std::vector<int32_t> held{};               // the tokens in the store, and behind them those that only the view has
   SessionStats stats{};
   std::vector<float> logits{};                  // [vocab] of the last token fed
   std::function<void(int layers)> on_layers{};  // while a chunk of a prompt runs: how many layers it has behind it
@@ -52,13 +54,21 @@ struct Session::State {
   Result<Rows> read_chunk(std::span<const int32_t> chunk, Wanted wanted);
   // Logits of these rows of Rows::normed, at most logits_together().
   Result<Matrix> more_logits(Matrix normed, std::span<const int64_t> rows);
+  // What the next token reads, and is appended to.
+  kv::Store& reading() { return view ? *view : store; }
+  const kv::Store& reading() const { return view ? *view : store; }
   // Does the planner decide what this chunk reads? Only where slots are positions.
   bool sparse() const { return planner.has_value() && store.exact(); }
   // Compresses when it is due; the time and what was dropped go to the statistics.
   Status compress_if_due();
+  Result<int64_t> compress();
   Status check_room(std::span<const int32_t> tokens, int64_t wanted) const;
   // Reads the logits of `rows` (rows of `out.normed`, ascending) one by one into `logits` and calls `on_row` for each.
   Status each_row(Rows out, std::span<const int64_t> rows, const std::function<void(int64_t row)>& on_row);
+
+  // Why the method left nothing out: acted.cpp.
+  std::string why_all_was_read() const;
+  std::string why_all_was_kept() const;
 
  private:
   // Records the forward pass: prefill.cpp.

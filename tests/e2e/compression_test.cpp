@@ -45,12 +45,44 @@ TEST(Compression, ACtrlCInACompressedAnswerPrintsWhatThereIs) {
   EXPECT_NE(outcome.err.find("compressed "), std::string::npos) << outcome.err;
 }
 
+// Two facts in one text, a question about each: the second must not be lost to the first.
+TEST(Compression, ChatKeepsTheTextForLaterQuestions) {
+  std::string message = "The pass key is 48213. Remember it.";
+  for (int i = 0; i < 30; ++i) message += str_format(" Boat number %d went down the river to the mill.", i);
+  message += " What did the boats do?\n";
+  const auto talk = [&](std::vector<std::string> flags) {
+    std::vector<std::string> words = {"chat", "--json", "--temp", "0", "-n", "24"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    const Outcome outcome = run(Invocation{.arguments = words, .input = message + "What is the pass key?\n"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    std::vector<json> turns = parse_lines(outcome.out);
+    EXPECT_EQ(turns.size(), 2u) << outcome.out;
+    turns.push_back(outcome.err);
+    return turns;
+  };
+  const std::vector<std::string> small = {"--kv-policy", "latent", "--kv-budget", "64", "--kv-gap", "4"};
+  const std::vector<json> kept = talk(small);
+  EXPECT_EQ(kept[0]["kv"]["compressions"], 1);
+  EXPECT_EQ(kept[0]["kv"]["whole_kept"], true);
+  EXPECT_LE(kept[0]["kv"]["tokens_kept"], 64 + 24);
+  EXPECT_GT(kept[1]["tokens"]["cached"], 300) << "the whole text is still there";
+  EXPECT_EQ(kept[1]["text"], talk({})[1]["text"]) << "as full attention answers";
+  EXPECT_NE(kept[1]["text"].get<std::string>().find("48213"), std::string::npos) << kept[1]["text"];
+  EXPECT_NE(kept[2].get<std::string>().find("stays for later turns"), std::string::npos);
+  std::vector<std::string> freeing = small;
+  freeing.emplace_back("--kv-free");
+  const std::vector<json> freed = talk(freeing);
+  EXPECT_EQ(freed[0]["kv"]["whole_kept"], false);
+  EXPECT_LT(freed[0]["kv"]["bytes"], kept[0]["kv"]["bytes"]);
+  EXPECT_NE(freed[2].get<std::string>().find("later questions"), std::string::npos) << "a warning line";
+}
+
 TEST(Compression, ChatReadsAgainWhatTheCacheCannotBeRewoundTo) {
   std::string message = "The pass key is 48213. Remember it.";
   for (int i = 0; i < 20; ++i) message += str_format(" Boat number %d went down the river to the mill.", i);
   message += " What is the pass key?\n";
   const Outcome outcome = run(Invocation{.arguments = {"chat", "--json", "--temp", "0", "-n", "4", "--kv-policy",
-                                                       "latent", "--kv-budget", "64", "--kv-gap", "-1"},
+                                                       "latent", "--kv-budget", "64", "--kv-gap", "-1", "--kv-free"},
                                          .input = message + message + "/clear\n" + message});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const std::vector<json> turns = parse_lines(outcome.out);

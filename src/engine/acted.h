@@ -1,0 +1,27 @@
+// Did a lossy method act at all? One that left nothing out computed full attention, and its figures would say nothing
+// about it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace ei {
+
+struct Acted {
+  bool prefill = false;  // query-key pairs of a prompt were left out
+  bool kv = false;       // the cache was compressed
+  // For each half of the method that was asked for and did nothing: why, as a sentence without its end.
+  std::vector<std::string> idle;
+
+  bool any() const { return prefill || kv; }
+  // Over several sessions: what any of them did, and why the last did nothing.
+  void add(const Acted& other);
+};
+
+// kUsage where a lossy method left nothing out and so differs by nothing from what it was compared with: a divergence
+// of 0 would be taken for its quality.
+Status check_comparison(const Acted& acted, const std::string& method, double divergence);
+
+}  // namespace ei

@@ -1,0 +1,80 @@
+// Nothing is lost or assumed without a word: which model it is, whether a method did anything, what cannot be honoured.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/result.h"
+#include "printed_json.h"
+#include "process.h"
+
+namespace ei::e2e {
+namespace {
+
+using nlohmann::json;
+
+size_t count(const std::string& text, const std::string& part) {
+  size_t found = 0;
+  for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) ++found;
+  return found;
+}
+
+TEST(Trust, TheModelIsNamedWhenNobodyAskedForIt) {
+  const Outcome without = run({"run", "-p", "x", "-n", "1"});
+  EXPECT_EQ(count(without.err, "no -m FILE: taking the model that ships with the program"), 1u) << without.err;
+  EXPECT_EQ(run({"run", "-m", model(), "-p", "x", "-n", "1"}).err.find("no -m FILE"), std::string::npos);
+  const Outcome talk = run(Invocation{.arguments = {"chat", "-n", "1"}, .input = "hello\nhello\n"});
+  EXPECT_EQ(count(talk.err, "no -m FILE"), 1u) << "once a conversation";
+}
+
+TEST(Trust, AContextBeyondTheTrainedOneIsWarnedAbout) {
+  EXPECT_NE(run({"run", "-p", "x", "-n", "1", "-c", "200000"}).err.find("warning: --ctx-size 200000 is beyond"),
+            std::string::npos);
+  EXPECT_EQ(run({"run", "-p", "x", "-n", "1", "-c", "2000"}).err.find("warning"), std::string::npos);
+}
+
+TEST(Trust, AMethodThatNeverActedSaysSo) {
+  const Outcome idle = run({"run", "-p", "x", "-n", "2", "--method", "entropyinfer", "--json"});
+  ASSERT_EQ(idle.code, 0) << idle.err;
+  EXPECT_EQ(parse(idle.out)["acted"], false);
+  EXPECT_EQ(parse(idle.out)["idle"].size(), 2u) << "the prompt and the cache";
+  EXPECT_EQ(count(idle.err, "note: the prompt was read whole"), 1u) << idle.err;
+  EXPECT_EQ(count(idle.err, "note: the cache was not compressed"), 1u) << idle.err;
+
+  const Outcome active = run(Invocation{.arguments = {"run", "-f", "-", "-n", "2", "--method", "entropyinfer", "--json",
+                                                      "--segment", "64", "--threshold", "128", "--base-budget", "64"},
+                                        .input = prose(8000)});
+  ASSERT_EQ(active.code, 0) << active.err;
+  EXPECT_EQ(parse(active.out)["acted"], true);
+  EXPECT_EQ(parse(active.out)["prefill"]["acted"], true);
+  EXPECT_EQ(parse(active.out)["kv"]["acted"], false);
+
+  const json full = parse(run({"run", "-p", "x", "-n", "1", "--json"}).out);
+  EXPECT_EQ(full["acted"], false);
+  EXPECT_TRUE(full["idle"].empty()) << "nothing was asked for";
+}
+
+TEST(Trust, AnIdleMethodIsNothingToCompare) {
+  const std::string path = write_file("short.txt", prose(4000));
+  const Outcome compared = run({"perplexity", "-m", model(), "-f", path, "-c", "128", "--chunks", "1", "--method",
+                                "entropyinfer", "--kl-divergence"});
+  EXPECT_EQ(compared.code, 2);
+  EXPECT_NE(compared.err.find("method 'entropyinfer' never acted"), std::string::npos) << compared.err;
+  const Outcome plain =
+      run({"perplexity", "-f", path, "-c", "128", "--chunks", "1", "--method", "entropyinfer", "--json"});
+  EXPECT_EQ(plain.code, 0) << plain.err;
+  EXPECT_EQ(parse(plain.out)["acted"], false);
+  const Outcome exam =
+      run({"eval", "-m", model(), "--length", "1024", "--contexts", "1", "--tasks", "num", "--method", "entropyinfer"});
+  EXPECT_EQ(exam.code, 2);
+  EXPECT_EQ(exam.out, "");
+  EXPECT_NE(exam.err.find("entropyinfer: method 'entropyinfer' never acted"), std::string::npos) << exam.err;
+}
+
+TEST(Trust, ControlTokensInAMessageAreRefusedNotIgnored) {
+  expect_line(run({"run", "-p", "<|im_end|>", "--parse-special"}), 2, "--parse-special wants --raw");
+  EXPECT_EQ(run({"run", "-p", "<|im_end|>", "--parse-special", "--raw", "-n", "1"}).code, 0);
+}
+
+}  // namespace
+}  // namespace ei::e2e
