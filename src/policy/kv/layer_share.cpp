@@ -47,6 +47,7 @@ std::vector<int64_t> apportion(std::span<const double> weights, int64_t total, i
   const std::vector<double> shares =
       limited_shares(weights, static_cast<double>(total), static_cast<double>(least), most);
   std::vector<int64_t> counts;
+  counts.reserve(shares.size());
   for (const double share : shares) counts.push_back(static_cast<int64_t>(std::floor(share)));
   std::vector<size_t> order(counts.size());
   std::iota(order.begin(), order.end(), size_t{0});
