@@ -18,7 +18,7 @@
 #include "cli/setup.h"
 #include "engine/prompt.h"
 #include "eval/demo_text.h"
-#include "eval/text_scores.h"
+#include "eval/strip.h"
 
 namespace ei::cli {
 

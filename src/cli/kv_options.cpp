@@ -9,7 +9,7 @@ namespace ei::cli {
 namespace {
 using policy::KvOptions;
 
-constexpr unsigned kGenerates = kRun | kChat | kInspect | kBench | kPerplexity | kDemo;
+constexpr unsigned kGenerates = kRun | kChat | kInspect | kBench | kPerplexity | kDemo | kEval;
 
 Result<KvOptions> merged(const Settings& settings) {
   const policy::Method* method = policy::find_method(settings.method);

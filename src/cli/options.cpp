@@ -5,10 +5,10 @@
 #include <cctype>
 #include <limits>
 
+#include "cli/eval_flags.h"
 #include "cli/kv_options.h"
 #include "cli/method_options.h"
 #include "cli/model_overrides.h"
-#include "eval/tasks.h"
 #include "policy/registry.h"
 
 namespace ei::cli {
@@ -35,7 +35,7 @@ constexpr std::array<CommandEntry, 10> kCommands = {{
     {kTokenize, "tokenize", "text to tokens"},
     {kBench, "bench", "speed of prompts and generation, at any depth of context"},
     {kPerplexity, "perplexity", "perplexity of a text, and KL divergence between two settings"},
-    {kEval, "eval", "how many hidden facts a method still finds, and how far it strays from full attention"},
+    {kEval, "eval", "what methods lose: answers to tasks of long context, beside those of full attention"},
     {kInspect, "inspect", "write a page that shows what a method read, chose and kept of a prompt"},
     {kDemo, "demo", "find a fact hidden in a long text with full and with sparse attention, side by side"},
     {kMethods, "methods", "what --method takes: whose it is, what it measures, what is different here"},
@@ -52,8 +52,6 @@ constexpr std::array<Exclusion, 9> kExclusions = {{
     {"ids", "json"},
     {"output", "json", kBench},
 }};
-
-std::vector<std::string> task_names() { return {eval::task_kinds().begin(), eval::task_kinds().end()}; }
 
 std::vector<Option> model_options() {
   const std::vector<std::string> cache_types = {"f32", "f16", "bf16"};
@@ -96,8 +94,7 @@ std::vector<Option> model_options() {
        real(&Settings::rope_freq_base, 0, 1e12)},
       {"--yarn-orig-ctx", "N", "context that the model was trained for, for yarn; 0: as the model says", kWithModel,
        whole(&Settings::yarn_orig_ctx, 0, kMaxTokens)},
-      {"--method", "NAME", "attention method", kGenerate | kPerplexity | kEval,
-       choice(&Settings::method, method_names())},
+      {"--method", "NAME", "attention method", kGenerate | kPerplexity, choice(&Settings::method, method_names())},
       {"--method", "LIST", "attention methods", kBench, choice_list(&Settings::bench_methods, method_names())},
       {"--method", "LIST", "attention methods to read the text with, one after the other", kDemo,
        choice_list(&Settings::demo_methods, method_names())},
@@ -186,26 +183,6 @@ std::vector<Option> bench_options() {
   };
 }
 
-std::vector<Option> eval_options() {
-  return {
-      {"--tasks", "LIST",
-       "kinds of questions, one of each per text: num, hex, line, pass, multi, mq, var, rev, list, quote, para, none",
-       kEval, choice_list(&Settings::eval_tasks, task_names())},
-      {"--length", "N", "tokens of a text with its questions and answers", kEval,
-       whole(&Settings::eval_length, 512, kMaxTokens)},
-      {"--contexts", "N", "texts", kEval, whole(&Settings::eval_contexts, 1, 1000000)},
-      {"-s --seed", "N", "which texts and facts; -1: random", kEval, seed(&Settings::eval_seed, kMaxSeed)},
-      {"--haystack", "FILE", "hide the facts in this text instead of our own prose", kEval,
-       filled(&Settings::haystack)},
-      {"--stride", "N", "every N-th token of the prose counts for perplexity and divergence", kEval,
-       whole(&Settings::eval_stride, 1, kMaxTokens)},
-      {"--vs", "SETTINGS", "key=value,...: what the method is compared with; a method begins at its own preset", kEval,
-       text(&Settings::eval_vs)},
-      {"--also", "SETTINGS", "key=value,...;key=value,...: further settings to test on the same texts, one result each",
-       kEval, text(&Settings::eval_also)},
-  };
-}
-
 std::vector<Option> other_options() {
   return {
       {"--ids", "", "print the token ids as one list", kTokenize, toggle(&Settings::ids)},
@@ -271,7 +248,7 @@ const std::vector<Option>& options() {
   static const std::vector<Option> table = [] {
     std::vector<Option> all;
     for (auto part : {model_options, prefill_flags, kv_flags, prompt_options, generation_options, bench_options,
-                      eval_options, other_options}) {
+                      eval_flags, other_options}) {
       for (Option& option : part()) all.push_back(std::move(option));
     }
     return all;

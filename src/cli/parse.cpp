@@ -215,6 +215,7 @@ Status apply(const Given& given, Settings& settings) {
 Status check_methods(const CommandEntry& entry, const Settings& settings) {
   if (entry.command == kBench) return check_method_options(settings, settings.bench_methods);
   if (entry.command == kDemo) return check_method_options(settings, settings.demo_methods);
+  if (entry.command == kEval && !settings.teacher_forced) return {};  // eval_methods.h looks at each of its methods
   return check_method_options(settings, {settings.method});
 }
 }  // namespace

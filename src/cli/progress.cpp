@@ -59,14 +59,16 @@ Progress::Progress(const Console& console, std::string label)
 Progress::~Progress() { finish(); }
 
 void Progress::update(int64_t done, int64_t total, double elapsed_s) {
+  update({.done = done, .total = total, .elapsed_s = elapsed_s, .left_s = clock_.left_s(done, total, elapsed_s)});
+}
+
+void Progress::update(const BarState& state) {
   const double now = now_s();
-  const double left_s = clock_.left_s(done, total, elapsed_s);
   const double interval = console_.stderr_is_terminal() ? kBarIntervalSeconds : kLineIntervalSeconds;
   // A line about the end would only repeat what the timings say.
-  const bool worth_showing = console_.stderr_is_terminal() || done < total;
-  if (total <= 0 || now - shown_s_ < interval || !worth_showing) return;
+  const bool worth_showing = console_.stderr_is_terminal() || state.done < state.total;
+  if (state.total <= 0 || now - shown_s_ < interval || !worth_showing) return;
   shown_s_ = now;
-  const BarState state{.done = done, .total = total, .elapsed_s = elapsed_s, .left_s = left_s};
   if (console_.stderr_is_terminal()) {
     draw_bar(state);
   } else {

@@ -41,6 +41,8 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void update(int64_t done, int64_t total, double elapsed_s);
+  // The same where somebody knows better how much is left: several prompts of unequal length.
+  void update(const BarState& state);
   // Removes the bar, so that an answer starts on a clean line.
   void finish();
 

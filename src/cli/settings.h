@@ -93,6 +93,16 @@ struct Settings {
   std::string vs;
 
   // eval
+  std::vector<std::string> eval_methods = {"full", "entropyinfer"};
+  std::vector<int64_t> eval_lengths = {4096};
+  int64_t eval_samples = 10;
+  int64_t eval_depths = 10;
+  bool question_agnostic = false;
+  std::string eval_out;
+  std::string dump_items;
+  std::string predictions;
+  bool list_tasks = false;
+  bool teacher_forced = false;
   std::vector<std::string> eval_tasks = {"multi", "list", "num", "var"};
   int64_t eval_length = 8192;
   int64_t eval_contexts = 8;

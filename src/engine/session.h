@@ -85,6 +85,12 @@ class Session {
   // `tokens`: the text it was made from, all of it or nothing.
   Status adopt(kv::Store store, std::span<const int32_t> tokens = {});
 
+  // A second session behind the same text, whose KV method may be another: so a prompt is read once for many. It shares
+  // the pages until one side writes, has the logits, the statistics and the recorded queries (as many as both windows
+  // hold), and where its method compresses behind a prompt it has done so. `options` as for a new session, with this
+  // one's types. Sparse prompts that follow choose by a new index, as behind adopt(). (fork.cpp)
+  Result<std::unique_ptr<Session>> fork(const SessionOptions& options) const;
+
   // The cache of the text. With keep_whole it may end before position(): what follows is in the view.
   const kv::Store& store() const;
   // What generation reads: a compressed view of it once there is one, else the cache itself.

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "eval/facts_draw.h"
-#include "eval/text_scores.h"
+#include "eval/strip.h"
 
 namespace ei::eval {
 namespace {

@@ -7,9 +7,10 @@
 #include "base/random.h"
 #include "eval/facts.h"
 #include "eval/layout.h"
+#include "eval/metric/matches.h"
 #include "eval/quote.h"
+#include "eval/strip.h"
 #include "eval/task_kind.h"
-#include "eval/text_scores.h"
 
 namespace ei::eval {
 namespace {
@@ -128,7 +129,7 @@ double score(const Task& task, std::string_view prediction) {
 }
 
 double contains_score(const Task& task, std::string_view prediction) {
-  return contains_share(task.gold_strings, prediction);
+  return found_share(task.gold_strings, prediction);
 }
 
 }  // namespace ei::eval

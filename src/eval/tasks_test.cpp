@@ -10,8 +10,8 @@
 
 #include "eval/demo_text.h"
 #include "eval/para_facts.h"
+#include "eval/strip.h"
 #include "eval/task_kind.h"
-#include "eval/text_scores.h"
 
 namespace ei::eval {
 namespace {

@@ -85,6 +85,22 @@ void Observer::advance(int32_t first, int64_t tokens) {
   if (static_cast<int64_t>(held_.size()) > capacity()) held_.erase(held_.begin(), held_.end() - capacity());
 }
 
+void Observer::take(Stream& stream, const Observer& from) {
+  truncate(0);
+  if (shape_.sampled != from.shape_.sampled || (shape_.sampled && shape_.window != from.shape_.window)) return;
+  for (size_t layer = 0; layer < ring_of_.size(); ++layer)
+    if (ring_of_[layer] >= 0 && from.ring_of_[layer] < 0) return;
+  const std::vector<int32_t> positions = from.positions();
+  const int64_t rows = std::min(shape_.window, from.size());
+  for (size_t layer = 0; layer < ring_of_.size(); ++layer) {
+    if (ring_of_[layer] < 0) continue;
+    const Matrix queries = from.queries(stream, static_cast<int>(layer));
+    stream.copy(queries.row_range(queries.rows - rows, rows), ring(static_cast<int>(layer)).row_range(0, rows));
+  }
+  for (int64_t row = 0; row < rows; ++row) held_.push_back({*(positions.end() - rows + row), row});
+  step_ = from.step_;
+}
+
 void Observer::truncate(int32_t position) {
   while (!held_.empty() && held_.back().position >= position) held_.pop_back();
   if (held_.empty()) step_ = 1;

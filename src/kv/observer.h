@@ -32,6 +32,10 @@ class Observer {
   void record(Stream& stream, int layer, Matrix q, int32_t first) const;
   // The recorded chunk held positions [first, first + tokens).
   void advance(int32_t first, int64_t tokens);
+  // Takes over the queries of another observer of the same model: the last ones as far as both windows hold them, or
+  // the same sample. None when the other has not watched what counts here. Its memory must stay until the stream has
+  // run.
+  void take(Stream& stream, const Observer& from);
   // Forgets the queries at `position` and behind.
   void truncate(int32_t position);
 

@@ -6,6 +6,15 @@ namespace ei::report {
 
 namespace {
 constexpr std::string_view kDataMark = "{{data}}";
+
+std::string with_data(std::string_view source, std::string_view json) {
+  const size_t mark = source.find(kDataMark);
+  EI_CHECK(mark != std::string_view::npos);
+  std::string page(source.substr(0, mark));
+  page += script_safe(json);
+  page += source.substr(mark + kDataMark.size());
+  return page;
+}
 }  // namespace
 
 std::string script_safe(std::string_view json) {
@@ -21,14 +30,7 @@ std::string script_safe(std::string_view json) {
   return safe;
 }
 
-std::string make_page(std::string_view json) {
-  const std::string_view source = page_source();
-  const size_t mark = source.find(kDataMark);
-  EI_CHECK(mark != std::string_view::npos);
-  std::string page(source.substr(0, mark));
-  page += script_safe(json);
-  page += source.substr(mark + kDataMark.size());
-  return page;
-}
+std::string make_page(std::string_view json) { return with_data(page_source(), json); }
+std::string make_eval_page(std::string_view json) { return with_data(eval_page_source(), json); }
 
 }  // namespace ei::report

@@ -64,5 +64,15 @@ TEST(ReportFile, IsThereOnlyWhenItIsWhole) {
   EXPECT_FALSE(ReportFile(path).put("x").ok());
 }
 
+TEST(EvalPage, IsOneFileWithItsDataInside) {
+  const std::string page = make_eval_page("{\"title\":\"</script>\"}");
+  EXPECT_NE(page.find("{\"title\":\"\\u003c/script>\"}"), std::string::npos);
+  EXPECT_EQ(page.find("{{"), std::string::npos) << "every part is in its place";
+  EXPECT_EQ(page.find("src="), std::string::npos) << "nothing is fetched";
+  EXPECT_EQ(page.find("href="), std::string::npos);
+  for (const char* part : {"drawMethods", "drawCharts", "drawNeedles", "--ramp0", "data-theme=\"dark\""})
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+}
+
 }  // namespace
 }  // namespace ei::report

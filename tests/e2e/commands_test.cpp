@@ -263,8 +263,8 @@ TEST(Perplexity, IsThatOfGuessingOnNoiseAndZeroDivergenceFromItself) {
 TEST(Eval, WritesOneLinePerQuestionAndASummaryOfBothSides) {
   const std::vector<std::string> sparse = {"--method",    "entropyinfer", "--segment",     "128",
                                            "--threshold", "256",          "--base-budget", "64"};
-  std::vector<std::string> arguments = {"eval", "--length", "1536",      "--contexts",
-                                        "1",    "--tasks",  "num,multi", "--json"};
+  std::vector<std::string> arguments = {"eval", "--teacher-forced", "--length",  "1536",  "--contexts",
+                                        "1",    "--tasks",          "num,multi", "--json"};
   arguments.insert(arguments.end(), sparse.begin(), sparse.end());
   const Outcome outcome = run(arguments);
   ASSERT_EQ(outcome.code, 0) << outcome.err;
@@ -294,9 +294,9 @@ TEST(Eval, WritesOneLinePerQuestionAndASummaryOfBothSides) {
 }
 
 TEST(Eval, TestsFurtherSettingsOnTheSameTexts) {
-  const std::vector<std::string> common = {"eval",    "--length",    "1536",     "--contexts",    "1",
-                                           "--tasks", "num",         "--method", "entropyinfer",  "--segment",
-                                           "128",     "--threshold", "256",      "--base-budget", "64"};
+  const std::vector<std::string> common = {
+      "eval",     "--teacher-forced", "--length",  "1536", "--contexts",  "1",   "--tasks",       "num",
+      "--method", "entropyinfer",     "--segment", "128",  "--threshold", "256", "--base-budget", "64"};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), common.begin(), common.end());
     return run(more);
@@ -328,8 +328,8 @@ TEST(Eval, ShowsATableAndTakesATextFromOutside) {
   std::string text;
   for (int i = 0; i < 200; ++i) text += str_format("Boat %d went down the river to the old mill. ", i);
   const std::string path = write_file("haystack.txt", text);
-  const Outcome outcome =
-      run({"eval", "--length", "1024", "--contexts", "1", "--tasks", "num,pass", "--haystack", path});
+  const Outcome outcome = run(
+      {"eval", "--teacher-forced", "--length", "1024", "--contexts", "1", "--tasks", "num,pass", "--haystack", path});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   for (const char* word : {"| num ", "| pass ", "1.00 (1/1)", "perplexity", "density", "time per text"})
     EXPECT_NE(outcome.out.find(word), std::string::npos) << word << "\n" << outcome.out;

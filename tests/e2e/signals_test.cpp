@@ -110,12 +110,12 @@ TEST(Interrupt, ALongPromptStopsWithinASecondHoweverItIsRead) {
 }
 
 TEST(Interrupt, AnEvaluationStopsWithinASecond) {
-  expect_stop_within_a_second({.arguments = {"eval", "--length", "16384", "-v"}});
+  expect_stop_within_a_second({.arguments = {"eval", "--teacher-forced", "--length", "16384", "-v"}});
 }
 
 TEST(Interrupt, AnEvaluationKeepsTheTextsItHasFinished) {
-  Process process({.arguments = {"eval", "--length", "1024", "--contexts", "100000", "--tasks", "num", "--method",
-                                 "full", "--json"}});
+  Process process({.arguments = {"eval", "--teacher-forced", "--length", "1024", "--contexts", "100000", "--tasks",
+                                 "num", "--method", "full", "--json"}});
   ASSERT_TRUE(process.wait_for_out("\n"));  // the answer to the first text
   process.send(SIGINT);
   const Outcome outcome = process.finish();

@@ -1,0 +1,184 @@
+#include "eval/items/files.h"
+
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace ei::eval {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr FileKind kKinds[] = {
+    {"longbench", "LongBench v1: context, input, answers, dataset; or prompt, gold, task (MiniLongBench)"},
+    {"longbench2", "LongBench v2: context, question, choice_A to choice_D, answer"},
+    {"infinitebench", "InfiniteBench: context, input, answer; the file's name says the task"},
+    {"jsonl", "context, question, answers; perhaps task, metric, max_new_tokens"},
+};
+constexpr int64_t kStandardAnswer = 64;
+
+std::string text_at(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end() || found->is_null()) return "";
+  return found->is_string() ? found->get<std::string>() : found->dump();
+}
+
+// One text, or a list of them.
+std::vector<std::string> texts_at(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end() || found->is_null()) return {};
+  if (!found->is_array()) return {text_at(object, key)};
+  std::vector<std::string> texts;
+  for (const Json& one : *found) texts.push_back(one.is_string() ? one.get<std::string>() : one.dump());
+  return texts;
+}
+
+std::string stem_of(const std::string& path) {
+  const size_t slash = path.find_last_of('/');
+  const std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
+  return name.substr(0, name.find('.'));
+}
+
+const LongBenchSet* find_set(std::string name) {
+  if (name.ends_with("_e")) name.resize(name.size() - 2);  // LongBench-E has the same sets
+  for (const LongBenchSet& set : longbench_sets())
+    if (set.name == name) return &set;
+  return nullptr;
+}
+
+Result<Item> longbench_item(const Json& object, const std::string&) {
+  Item item;
+  item.task = text_at(object, object.contains("dataset") ? "dataset" : "task");
+  const LongBenchSet* set = find_set(item.task);
+  if (set == nullptr) return make_error(ErrorKind::kUsage, "'%s' is no set of LongBench", one_line(item.task).c_str());
+  EI_ASSIGN_OR_RETURN(item.metric, find_metric(set->metric));
+  item.max_new = set->max_new;
+  item.plain = set->plain;
+  ItemTurn turn;
+  if (object.contains("prompt")) {
+    item.context = text_at(object, "prompt");
+    item.has_question = false;
+    const Json& gold = object.contains("gold") ? object["gold"] : Json::object();
+    const bool wrapped = gold.is_object();
+    turn.gold.answers = texts_at(wrapped ? gold : object, wrapped ? "answers" : "gold");
+    if (wrapped) turn.gold.classes = texts_at(gold, "all_classes");
+  } else {
+    item.context = text_at(object, "context");
+    turn.question = std::string(set->instruction) + "\n" + text_at(object, "input");
+    turn.gold.answers = texts_at(object, "answers");
+    turn.gold.classes = texts_at(object, "all_classes");
+  }
+  item.turns = {std::move(turn)};
+  return item;
+}
+
+Result<Item> longbench2_item(const Json& object, const std::string&) {
+  Item item;
+  item.task = "longbench2";
+  EI_ASSIGN_OR_RETURN(item.metric, find_metric("letter"));
+  item.context = text_at(object, "context");
+  item.max_new = 16;
+  item.lead = "The correct answer is (";
+  ItemTurn turn;
+  turn.question = "Which of the choices is right?\n" + text_at(object, "question") + "\n";
+  for (const char* letter : {"A", "B", "C", "D"}) {
+    const std::string choice = text_at(object, (std::string("choice_") + letter).c_str());
+    if (choice.empty()) return make_error(ErrorKind::kUsage, "choice_%s is missing", letter);
+    turn.question += str_format("(%s) ", letter) + choice + "\n";
+    item.choices.emplace_back(letter);
+  }
+  turn.question += "Answer as in \"The correct answer is (A)\".";
+  turn.gold.answers = {text_at(object, "answer")};
+  item.turns = {std::move(turn)};
+  return item;
+}
+
+Result<Item> infinite_item(const Json& object, const std::string& path) {
+  struct Set {
+    std::string_view metric;
+    int64_t max_new;
+  };
+  static const std::map<std::string, Set> sets = {
+      {"passkey", {"first_number", 32}},      {"number_string", {"first_number", 32}},
+      {"kv_retrieval", {"word", 64}},         {"math_find", {"math", 32}},
+      {"longbook_qa_eng", {"f1", 64}},        {"longbook_qa_chn", {"f1_zh", 64}},
+      {"longbook_sum_eng", {"rouge_l", 512}}, {"longdialogue_qa_eng", {"word", 40}},
+  };
+  Item item;
+  item.task = stem_of(path);
+  const auto set = sets.find(item.task);
+  if (set == sets.end())
+    return make_error(ErrorKind::kUsage, "no task of InfiniteBench that is scored here is called '%s'",
+                      one_line(item.task).c_str());
+  EI_ASSIGN_OR_RETURN(item.metric, find_metric(set->second.metric));
+  item.max_new = set->second.max_new;
+  item.context = text_at(object, "context");
+  item.turns = {{.question = text_at(object, "input"), .gold = {.answers = texts_at(object, "answer")}}};
+  return item;
+}
+
+Result<Item> plain_item(const Json& object, const std::string& path) {
+  Item item;
+  item.task = object.contains("task") ? text_at(object, "task") : stem_of(path);
+  EI_ASSIGN_OR_RETURN(item.metric, find_metric(object.contains("metric") ? text_at(object, "metric") : "f1"));
+  item.max_new = object.value("max_new_tokens", kStandardAnswer);
+  item.context = text_at(object, "context");
+  const char* answers = object.contains("answers") ? "answers" : "answer";
+  item.turns = {{.question = text_at(object, object.contains("question") ? "question" : "input"),
+                 .gold = {.answers = texts_at(object, answers)}}};
+  return item;
+}
+
+Result<Item> read_item(std::string_view kind, const Json& object, const std::string& path) {
+  if (kind == "longbench") return longbench_item(object, path);
+  if (kind == "longbench2") return longbench2_item(object, path);
+  if (kind == "infinitebench") return infinite_item(object, path);
+  return plain_item(object, path);
+}
+
+Result<Item> parse_item(std::string_view kind, const std::string& line, const std::string& path) {
+  const Json object = Json::parse(line, nullptr, false);
+  if (!object.is_object()) return Error{ErrorKind::kUsage, "not a JSON object"};
+  try {
+    EI_ASSIGN_OR_RETURN(Item item, read_item(kind, object, path));
+    if (item.context.empty()) return Error{ErrorKind::kUsage, "the context is missing"};
+    if (item.turns[0].gold.answers.empty()) return Error{ErrorKind::kUsage, "the answers are missing"};
+    if (item.max_new < 1) return Error{ErrorKind::kUsage, "max_new_tokens must be at least 1"};
+    return item;
+  } catch (const Json::exception& error) {
+    return make_error(ErrorKind::kUsage, "%s", error.what());
+  }
+}
+
+}  // namespace
+
+std::span<const FileKind> file_kinds() { return kKinds; }
+
+Result<std::vector<Item>> read_item_file(const std::string& kind_and_path) {
+  const size_t colon = kind_and_path.find(':');
+  const std::string kind = kind_and_path.substr(0, colon);
+  const std::string path = kind_and_path.substr(colon + 1);
+  bool known = false;
+  for (const FileKind& one : kKinds) known = known || one.name == kind;
+  if (!known)
+    return make_error(ErrorKind::kUsage, "'%s' is no kind of file; --list-tasks names them", one_line(kind).c_str());
+  std::ifstream file(path);
+  if (!file) return make_error(ErrorKind::kUsage, "cannot open %s", one_line(path).c_str());
+  std::vector<Item> items;
+  std::map<std::string, int64_t> count;
+  int64_t number = 0;
+  for (std::string line; std::getline(file, line);) {
+    ++number;
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    Result<Item> item = parse_item(kind, line, path);
+    if (!item.ok())
+      return make_error(ErrorKind::kUsage, "%s, line %lld: %s", one_line(path).c_str(), static_cast<long long>(number),
+                        one_line(item.error().message).c_str());
+    item->index = count[item->task]++;
+    items.push_back(std::move(*item));
+  }
+  if (items.empty()) return make_error(ErrorKind::kUsage, "%s holds no items", one_line(path).c_str());
+  return items;
+}
+
+}  // namespace ei::eval

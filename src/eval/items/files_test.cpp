@@ -1,0 +1,118 @@
+// Files of benchmarks: every kind and every set is read, and what is wrong is named.
+#include "eval/items/files.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace ei::eval {
+namespace {
+
+using nlohmann::json;
+
+class ItemFiles : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / ("ei_item_files_" + std::to_string(::getpid()));
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string write(const std::string& name, const std::string& text) const {
+    const std::string path = (folder_ / name).string();
+    std::ofstream(path) << text;
+    return path;
+  }
+  static Item only(const std::string& kind_and_path) {
+    const auto items = read_item_file(kind_and_path);
+    EXPECT_TRUE(items.ok()) << items.error().message;
+    return items.ok() && items->size() == 1 ? items->front() : Item{};
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(ItemFiles, OfEveryKindBecomeItems) {
+  const std::map<std::string, json> examples = {
+      {"longbench", {{"dataset", "hotpotqa"}, {"context", "c"}, {"input", "q"}, {"answers", {"a", "b"}}}},
+      {"longbench2",
+       {{"context", "c"},
+        {"question", "q"},
+        {"choice_A", "1"},
+        {"choice_B", "2"},
+        {"choice_C", "3"},
+        {"choice_D", "4"},
+        {"answer", "B"}}},
+      {"infinitebench", {{"context", "c"}, {"input", "q"}, {"answer", "12"}}},
+      {"jsonl", {{"context", "c"}, {"question", "q"}, {"answers", {"a"}}, {"max_new_tokens", 7}}},
+  };
+  for (const FileKind& kind : file_kinds()) {
+    SCOPED_TRACE(kind.name);
+    const std::string name(kind.name);
+    const Item item = only(name + ":" + write("passkey.jsonl", examples.at(name).dump() + "\n\n"));
+    EXPECT_EQ(item.context, "c");
+    EXPECT_NE(item.turns.at(0).question.find('q'), std::string::npos);
+    EXPECT_FALSE(item.turns[0].gold.answers.empty());
+    ASSERT_NE(item.metric, nullptr);
+    EXPECT_GT(item.max_new, 0);
+    EXPECT_EQ(item.choices.size(), name == "longbench2" ? 4u : 0u);
+  }
+}
+
+TEST_F(ItemFiles, OfLongBenchKnowEverySet) {
+  for (const LongBenchSet& set : longbench_sets()) {
+    SCOPED_TRACE(set.name);
+    EXPECT_TRUE(find_metric(set.metric).ok());
+    const json mini = {{"task", set.name}, {"prompt", "text"}, {"gold", {"Paragraph 1"}}};
+    const Item item = only("longbench:" + write("mini.jsonl", mini.dump() + "\n"));
+    EXPECT_EQ(item.task, set.name);
+    EXPECT_EQ(item.metric->name, set.metric);
+    EXPECT_EQ(item.plain, set.plain);
+    EXPECT_FALSE(item.has_question) << "the prompt holds it";
+  }
+}
+
+TEST_F(ItemFiles, TakeClassesFromEitherForm) {
+  const json v1 = {
+      {"dataset", "trec"}, {"context", "c"}, {"input", "q"}, {"answers", {"A"}}, {"all_classes", {"A", "B"}}};
+  const json mini = {{"task", "trec"}, {"prompt", "c"}, {"gold", {{"answers", {"A"}}, {"all_classes", {"A", "B"}}}}};
+  for (const json& object : {v1, mini}) {
+    const Item item = only("longbench:" + write("trec.jsonl", object.dump() + "\n"));
+    EXPECT_EQ(item.turns[0].gold.answers, std::vector<std::string>{"A"});
+    EXPECT_EQ(item.turns[0].gold.classes, (std::vector<std::string>{"A", "B"}));
+  }
+}
+
+TEST_F(ItemFiles, NumberItemsWithinTheirTask) {
+  const auto line = [](const char* task) {
+    return json({{"task", task}, {"context", "c"}, {"question", "q"}, {"answer", "a"}}).dump() + "\n";
+  };
+  const auto items = read_item_file("jsonl:" + write("two.jsonl", std::string(line("x")) + line("y") + line("x")));
+  ASSERT_TRUE(items.ok());
+  EXPECT_EQ((*items)[1].index, 0);
+  EXPECT_EQ((*items)[2].index, 1);
+}
+
+TEST_F(ItemFiles, NameTheLineAtFault) {
+  const auto message = [&](const std::string& kind, const std::string& text) {
+    const auto items = read_item_file(kind + ":" + write("wrong.jsonl", text));
+    return items.ok() ? std::string("read") : items.error().message;
+  };
+  EXPECT_NE(message("jsonl", "{}\n").find("wrong.jsonl, line 1: the context is missing"), std::string::npos);
+  EXPECT_NE(message("jsonl", "\n[]\n").find("line 2: not a JSON object"), std::string::npos);
+  EXPECT_NE(message("jsonl", "{\"context\":\"c\"}\n").find("the answers are missing"), std::string::npos);
+  EXPECT_NE(message("jsonl", "{\"context\":\"c\",\"answer\":\"a\",\"metric\":\"bleu\"}\n").find("unknown metric"),
+            std::string::npos);
+  EXPECT_NE(message("jsonl", "").find("holds no items"), std::string::npos);
+  EXPECT_NE(message("longbench", "{\"dataset\":\"x\",\"context\":\"c\"}\n").find("'x' is no set of LongBench"),
+            std::string::npos);
+  EXPECT_NE(message("longbench2", "{\"context\":\"c\"}\n").find("choice_A is missing"), std::string::npos);
+  EXPECT_NE(message("infinitebench", "{\"context\":\"c\"}\n").find("called 'wrong'"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ei::eval

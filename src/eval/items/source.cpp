@@ -1,0 +1,116 @@
+#include "eval/items/source.h"
+
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "eval/items/files.h"
+#include "eval/items/registry.h"
+
+namespace ei::eval {
+namespace {
+
+constexpr size_t kGenerated = std::numeric_limits<size_t>::max();
+
+// The same item whatever else a run asks for.
+uint64_t seed_of(uint64_t seed, const ItemRef& ref) {
+  uint64_t hash = 0xcbf29ce484222325ull ^ seed * 1000003u;
+  for (const char c : ref.id) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+  return hash >> 8;  // generators multiply it
+}
+
+}  // namespace
+
+Result<ItemSource> ItemSource::open(SourceOptions options) {
+  EI_ASSIGN_OR_RETURN(const std::vector<std::string> tasks, expand_tasks(options.tasks));
+  ItemSource source(std::move(options));
+  EI_ASSIGN_OR_RETURN(source.plain_, plain_frame(*source.options_.tokenizer));
+  const ChatFrame& frame = source.options_.frame;
+  source.frame_tokens_ = static_cast<int64_t>(std::max(frame.head.size(), frame.next.size()) + frame.answer.size());
+  if (!source.options_.has_template) source.frame_tokens_ += 4;  // the lead
+  for (const std::string& task : tasks) {
+    std::vector<std::pair<std::string, size_t>> members;  // of a file: task and item
+    if (task.find(':') != std::string::npos) {
+      EI_ASSIGN_OR_RETURN(std::vector<Item> items, read_item_file(task));
+      for (Item& item : items) {
+        if (item.index >= source.options_.samples) continue;
+        members.emplace_back(item.task, source.from_files_.size());
+        source.from_files_.push_back(std::move(item));
+      }
+    }
+    for (const int64_t length : source.options_.lengths) {
+      const auto add = [&](const std::string& name, int64_t index, size_t file_item) {
+        ItemRef ref{.task = name, .length = length, .index = index, .file_item = file_item, .id = {}};
+        ref.id =
+            str_format("%s/%lld/%lld", name.c_str(), static_cast<long long>(length), static_cast<long long>(index));
+        source.refs_.push_back(std::move(ref));
+      };
+      for (const auto& [name, at] : members) add(name, source.from_files_[at].index, at);
+      if (!members.empty()) continue;
+      for (int64_t index = 0; index < source.options_.samples; ++index) add(task, index, kGenerated);
+    }
+  }
+  return source;
+}
+
+Result<Item> ItemSource::make(const ItemRef& ref) const {
+  Item item;
+  if (ref.file_item != kGenerated) {
+    item = from_files_[ref.file_item];
+  } else {
+    ItemRequest request{.task = ref.task, .length = ref.length, .seed = seed_of(options_.seed, ref)};
+    if (options_.depths > 1)
+      request.depth = static_cast<double>(ref.index % options_.depths) / static_cast<double>(options_.depths - 1);
+    request.frame_tokens = frame_tokens_;
+    request.haystack = options_.haystack;
+    request.count_tokens = [&](std::string_view text) {
+      const auto tokens = options_.tokenizer->tokenize(text, {});
+      return tokens.ok() ? static_cast<int64_t>(tokens->size()) : 0;
+    };
+    EI_ASSIGN_OR_RETURN(item, make_item(request));
+  }
+  item.length = ref.length;
+  item.index = ref.index;
+  if (!options_.has_template && item.lead.empty() && !item.plain && item.has_question) item.lead = kPlainLead;
+  return item;
+}
+
+Result<ItemPrompt> ItemSource::prompt(const Item& item) const {
+  return make_item_prompt(item, *options_.tokenizer, item.plain ? plain_ : options_.frame, item.length);
+}
+
+Result<std::string> dumped_item(const Item& item, const ItemPrompt& prompt, const text::Tokenizer& tokenizer) {
+  std::vector<text::Token> first = prompt.context;
+  first.insert(first.end(), prompt.turns[0].begin(), prompt.turns[0].end());
+  const bool begins = tokenizer.adds_bos() && !first.empty() && first[0] == tokenizer.bos();
+  const std::string text = tokenizer.detokenize(std::span(first).subspan(begins ? 1 : 0), true);
+  EI_ASSIGN_OR_RETURN(const std::vector<text::Token> again,
+                      tokenizer.tokenize(text, {.add_bos_eos = true, .parse_special = true}));
+  nlohmann::ordered_json turns = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < item.turns.size(); ++i) {
+    const ItemTurn& turn = item.turns[i];
+    turns.push_back({{"question", turn.question},
+                     {"prompt", tokenizer.detokenize(prompt.turns[i], true)},
+                     {"tokens", prompt.turns[i]},
+                     {"answers", turn.gold.answers},
+                     {"classes", turn.gold.classes}});
+  }
+  const nlohmann::ordered_json object = {{"item", item.id()},
+                                         {"task", item.task},
+                                         {"length", item.length},
+                                         {"index", item.index},
+                                         {"depth", item.depth},
+                                         {"metric", item.metric->name},
+                                         {"max_new_tokens", item.max_new},
+                                         {"lead", item.lead},
+                                         {"choices", item.choices},
+                                         {"truncated", prompt.truncated},
+                                         {"context", tokenizer.detokenize(prompt.context, true)},
+                                         {"tokens", prompt.context},
+                                         {"turns", turns},
+                                         {"prompt", text},
+                                         {"prompt_is_exact", again == first}};
+  return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace ei::eval

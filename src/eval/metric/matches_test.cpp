@@ -1,0 +1,93 @@
+// Every expected value was computed by hand from the definitions of the benchmarks' scripts.
+#include "eval/metric/matches.h"
+
+#include <gtest/gtest.h>
+
+namespace ei::eval {
+namespace {
+
+TEST(Found, CountsGoldStringsIgnoringCase) {
+  EXPECT_EQ(found_share({"Alpha", "beta", "gamma", "12"}, "ALPHA and Beta, 112"), 0.75);
+  EXPECT_EQ(found_share({"Élan"}, "un élan"), 1);
+  EXPECT_EQ(found_share({}, "anything"), 0);
+  EXPECT_EQ(found_any({"no", "yes"}, "Yes."), 1);
+  EXPECT_EQ(found_any({"no", "yes"}, "perhaps"), 0);
+}
+
+TEST(Exact, ForgivesWhiteSpaceAtTheEndsAlone) {
+  EXPECT_EQ(exact_match(" red fox", "red fox\n"), 1);
+  EXPECT_EQ(exact_match("red fox", "red  fox"), 0);
+}
+
+TEST(EditSimilarity, IsOneMinusRelativeLevenshteinDistance) {
+  EXPECT_NEAR(edit_similarity("kitten", "sitting"), 1 - 3.0 / 7.0, 1e-12);
+  EXPECT_NEAR(edit_similarity("森林", "森公"), 0.5, 1e-12) << "characters, not bytes";
+  EXPECT_EQ(edit_similarity("same", "same"), 1);
+  EXPECT_EQ(edit_similarity("", ""), 1);
+  EXPECT_EQ(edit_similarity("abc", ""), 0);
+}
+
+TEST(Classes, AreRightWhenNamedAlone) {
+  const std::vector<std::string> classes = {"Food", "Date", "Animal", "Other animal"};
+  EXPECT_EQ(class_score("Food", classes, "Type: Food"), 1);
+  EXPECT_EQ(class_score("Food", classes, "Food or Date"), 0.5);
+  EXPECT_EQ(class_score("Food", classes, "Date"), 0);
+  EXPECT_EQ(class_score("Food", classes, "food"), 0) << "case counts";
+}
+
+TEST(Classes, OfWhichOneNamesAnotherCountOnce) {
+  EXPECT_EQ(class_score("Other Date", {"Date", "Food", "Other Date"}, "Other Date"), 1);
+  // Removing while walking passes over the next entry: "Other" goes, "Date" stays, as in the script.
+  EXPECT_EQ(class_score("Other Date", {"Other", "Date", "Other Date"}, "Other Date"), 0.5);
+}
+
+TEST(Numbers, AreAShareOfThoseSaid) {
+  EXPECT_EQ(number_share("Paragraph 12", "Paragraph 12"), 1);
+  EXPECT_EQ(number_share("Paragraph 1", "Paragraph 12"), 0);
+  EXPECT_EQ(number_share("段落5", "段落5，不是段落6"), 0.5);
+  EXPECT_EQ(number_share("46", "46 46 4 5"), 0.5);
+  EXPECT_EQ(number_share("46", "none"), 0);
+}
+
+TEST(Code, ComparesTheFirstLineThatIsNoComment) {
+  EXPECT_EQ(code_similarity("return x;", "\n// comment\nreturn x;\nmore"), 1);
+  // "abcd" and "abce": 2 * 3 / 8.
+  EXPECT_EQ(code_similarity("abcd", "abce"), 0.75);
+  // 2 * 1 / 3 = 0.667 in whole percents.
+  EXPECT_EQ(code_similarity("a", "ab"), 0.67);
+  EXPECT_EQ(code_similarity("a", "# a"), 0);
+  EXPECT_EQ(code_similarity("a", ""), 0);
+}
+
+TEST(Letter, IsReadFromTheSentenceThatWasAskedFor) {
+  EXPECT_EQ(chosen_letter("The correct answer is (C) because"), 'C');
+  EXPECT_EQ(chosen_letter("**The correct answer is (B)**"), 'B');
+  EXPECT_EQ(chosen_letter("The correct answer is D."), 'D');
+  EXPECT_EQ(chosen_letter("The correct answer is A. No: The correct answer is (B)"), 'B') << "brackets first";
+  EXPECT_EQ(chosen_letter("The correct answer is (E)"), 0);
+  EXPECT_EQ(chosen_letter("The correct answer is (A"), 0) << "a bracket that is not closed is none";
+  EXPECT_EQ(chosen_letter("B"), 0);
+}
+
+TEST(FirstNumber, DecidesPassKeys) {
+  EXPECT_EQ(first_number_match("71432", "The pass key is 71432."), 1);
+  EXPECT_EQ(first_number_match("71432", "Key 1 is 71432"), 0);
+  EXPECT_EQ(first_number_match("71432", "714321"), 0);
+  EXPECT_EQ(first_number_match("71432", ""), 0);
+}
+
+TEST(MathMatch, ComparesValues) {
+  EXPECT_EQ(math_match("7", "The largest is 7.0, not 8"), 1);
+  EXPECT_EQ(math_match("7.5", "7.5"), 1);
+  EXPECT_EQ(math_match("7", "7.5"), 0);
+  EXPECT_EQ(math_match("7", "7. Then 8"), 1) << "a full stop is no decimal point";
+  EXPECT_EQ(math_match("7", "seven"), 0);
+}
+
+TEST(WordMatch, WantsAWholeWord) {
+  EXPECT_EQ(word_match("ab-1", "{\"ab-1\"}."), 1);
+  EXPECT_EQ(word_match("ab-1", "ab-12"), 0);
+}
+
+}  // namespace
+}  // namespace ei::eval

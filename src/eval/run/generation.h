@@ -1,0 +1,40 @@
+// One item, answered by several methods: free greedy generation. A prompt is read once for all methods that read it
+// alike, and forked.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/engine.h"
+#include "eval/items/prompt.h"
+#include "eval/run/result.h"
+
+namespace ei::eval {
+
+struct MethodSpec {
+  std::string label;       // names it in results: "snapkv kv-budget=10%"
+  SessionOptions session;  // with prefill and kv options
+  std::string reading;     // methods of the same text read prompts alike
+  bool samples = false;    // its compression wants queries from all over the prompt: it reads for itself
+};
+
+struct AnswerOptions {
+  bool question_aware = true;  // false: the cache is compressed before the question is read
+  int64_t context = 0;         // most tokens of a session
+  const CancelToken* cancel = nullptr;
+  // Tokens of the item that one group of methods has read so far.
+  std::function<void(int64_t tokens)> on_progress{};
+};
+
+// One result for each method. kInterrupted when cancelled.
+Result<std::vector<ItemResult>> answer_item(const Engine& engine, const Item& item, const ItemPrompt& prompt,
+                                            std::span<const MethodSpec> methods, const AnswerOptions& options);
+
+// How many times the prompt is read for these methods.
+int64_t count_readings(std::span<const MethodSpec> methods);
+
+}  // namespace ei::eval

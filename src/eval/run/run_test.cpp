@@ -1,0 +1,136 @@
+// Results, their file, and what is made of them.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "eval/run/result_file.h"
+#include "eval/run/summary.h"
+
+namespace ei::eval {
+namespace {
+
+ItemResult result_of(const std::string& task, int64_t index, const std::string& method, double score) {
+  ItemResult result;
+  result.item = task + "/4096/" + std::to_string(index);
+  result.task = task;
+  result.length = 4096;
+  result.index = index;
+  result.method = method;
+  result.score = score;
+  result.turn_scores = {score};
+  result.predictions = {"a \"quoted\"\nline \xff"};
+  result.answers = {"x"};
+  return result;
+}
+
+class ResultFiles : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / ("ei_results_" + std::to_string(::getpid()) + "_" +
+                                                        testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::filesystem::remove_all(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  Result<ResultFile> open(const std::string& conditions = "{\"seed\":1}") const {
+    return ResultFile::open((folder_ / "deep" / "er").string(), conditions);
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(ResultFiles, GoOnWhereTheyStood) {
+  {
+    auto file = open();
+    ASSERT_TRUE(file.ok()) << file.error().message;
+    EXPECT_FALSE(file->has("vt/4096/0", "full"));
+    ASSERT_TRUE(file->add(result_of("vt", 0, "full", 0.25)).ok());
+    ASSERT_TRUE(file->add(result_of("vt", 0, "snapkv", 1)).ok());
+  }
+  auto again = open();
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  EXPECT_TRUE(again->has("vt/4096/0", "full"));
+  EXPECT_FALSE(again->has("vt/4096/1", "full"));
+  ASSERT_EQ(again->results().size(), 2u);
+  EXPECT_EQ(again->results()[0].score, 0.25);
+  EXPECT_EQ(again->results()[1].method, "snapkv");
+}
+
+TEST_F(ResultFiles, DropALineThatWasNotWrittenToItsEnd) {
+  {
+    auto file = open();
+    ASSERT_TRUE(file->add(result_of("vt", 0, "full", 1)).ok());
+    ASSERT_TRUE(file->add(result_of("vt", 1, "full", 1)).ok());
+  }
+  const std::string path = open()->path();
+  const auto whole = std::filesystem::file_size(path);
+  std::filesystem::resize_file(path, whole - 5);
+  {
+    auto file = open();
+    ASSERT_TRUE(file.ok()) << file.error().message;
+    EXPECT_TRUE(file->has("vt/4096/0", "full"));
+    EXPECT_FALSE(file->has("vt/4096/1", "full"));
+    ASSERT_TRUE(file->add(result_of("vt", 1, "full", 1)).ok());
+  }
+  EXPECT_EQ(std::filesystem::file_size(path), whole);
+}
+
+TEST_F(ResultFiles, RefuseOtherConditionsAndOtherFiles) {
+  const std::string path = open()->path();
+  const auto other = open("{\"seed\":2}");
+  ASSERT_FALSE(other.ok());
+  EXPECT_NE(other.error().message.find("take another --out"), std::string::npos);
+  std::ofstream(path, std::ios::app) << "no JSON\n";
+  const auto damaged = open();
+  ASSERT_FALSE(damaged.ok());
+  EXPECT_NE(damaged.error().message.find("is damaged at byte 11"), std::string::npos) << damaged.error().message;
+}
+
+TEST(Bootstrap, AveragesGroupsAndNotItems) {
+  const Interval interval = bootstrap_mean({{1, 1, 1, 1}, {0, 0}, {}});
+  EXPECT_EQ(interval.mean, 0.5);
+  EXPECT_EQ(interval.low, 0.5) << "equal items leave nothing to chance";
+  EXPECT_EQ(interval.high, 0.5);
+  EXPECT_EQ(bootstrap_mean({}).mean, 0);
+}
+
+TEST(Bootstrap, IntervalsAreThoseOfTheNormalForManyItems) {
+  std::vector<double> coins;
+  for (int i = 0; i < 400; ++i) coins.push_back(i % 2);
+  const Interval interval = bootstrap_mean({coins}, 3);
+  const double error = 1.96 * 0.5 / std::sqrt(400.0);
+  EXPECT_NEAR(interval.low, 0.5 - error, 0.01);
+  EXPECT_NEAR(interval.high, 0.5 + error, 0.01);
+}
+
+TEST(Summaries, PairDifferencesItemByItem) {
+  std::vector<ItemResult> results;
+  for (int64_t i = 0; i < 10; ++i) {
+    results.push_back(result_of("vt", i, "snapkv", i % 2 == 0 ? 0 : 0.5));
+    results.push_back(result_of("vt", i, "full", i % 2 == 0 ? 0.5 : 1));
+  }
+  results.push_back(result_of("cwe", 0, "snapkv", 1));  // not answered by full
+  results.back().compressions = 1;
+  const Summary summary = summarise(results);
+  EXPECT_EQ(summary.methods, (std::vector<std::string>{"full", "snapkv"})) << "the reference first";
+  const Cell& cell = summary.cells.at({{"vt", 4096}, "snapkv"});
+  EXPECT_EQ(cell.score.mean, 0.25);
+  EXPECT_LT(cell.score.low, 0.25);
+  ASSERT_TRUE(cell.to_reference.has_value());
+  EXPECT_EQ(cell.to_reference->mean, -0.5);
+  EXPECT_EQ(cell.to_reference->low, -0.5) << "the same difference on every item";
+  EXPECT_FALSE(summary.cells.at({{"cwe", 4096}, "snapkv"}).to_reference.has_value());
+  EXPECT_EQ(summary.all.at("snapkv").score.mean, 0.625);
+  EXPECT_EQ(summary.all.at("snapkv").compressed, 1);
+  EXPECT_EQ(summary.all.at("full").density, 1);
+  const std::string page = summary_markdown(summary, "Title", "Note.\n");
+  EXPECT_NE(page.find("| snapkv | 11 | 62.5 ["), std::string::npos) << page;
+  EXPECT_NE(page.find("-50.0 [-50.0, -50.0]"), std::string::npos) << page;
+  EXPECT_NE(page.find("| cwe 4096 | 1 | – | 100.0 [100.0, 100.0] |"), std::string::npos) << page;
+}
+
+}  // namespace
+}  // namespace ei::eval

@@ -1,0 +1,124 @@
+#include "eval/run/summary.h"
+
+#include <algorithm>
+
+namespace ei::eval {
+namespace {
+
+using Results = std::vector<const ItemResult*>;
+
+void add_once(std::vector<std::string>& to, const std::string& name) {
+  if (std::find(to.begin(), to.end(), name) == to.end()) to.push_back(name);
+}
+
+// The score of the reference on each item.
+using Reference = std::map<std::string, double>;
+
+// Over groups of results (tasks).
+Cell make_cell(const std::vector<Results>& groups, const Reference* reference) {
+  Cell cell;
+  std::vector<std::vector<double>> scores;
+  std::vector<std::vector<double>> differences;
+  Cell sums{.score = {}, .to_reference = {}, .density = 0, .kv_kept = 0};
+  for (const Results& group : groups) {
+    std::vector<double>& own = scores.emplace_back();
+    std::vector<double>& beside = differences.emplace_back();
+    for (const ItemResult* result : group) {
+      own.push_back(result->score);
+      ++cell.items;
+      sums.density += result->density;
+      sums.kv_bytes += static_cast<double>(result->kv_bytes);
+      sums.kv_kept += result->kv_kept;
+      sums.prompt_s += result->prompt_s;
+      sums.decode_s += result->decode_s;
+      cell.compressed += result->compressions > 0 ? 1 : 0;
+      if (reference == nullptr) continue;
+      if (const auto found = reference->find(result->item); found != reference->end())
+        beside.push_back(result->score - found->second);
+    }
+  }
+  if (cell.items == 0) return cell;
+  const auto items = static_cast<double>(cell.items);
+  cell.score = bootstrap_mean(scores);
+  cell.density = sums.density / items;
+  cell.kv_bytes = sums.kv_bytes / items;
+  cell.kv_kept = sums.kv_kept / items;
+  cell.prompt_s = sums.prompt_s / items;
+  cell.decode_s = sums.decode_s / items;
+  const bool paired = std::any_of(differences.begin(), differences.end(), [](const auto& d) { return !d.empty(); });
+  if (reference != nullptr && paired) cell.to_reference = bootstrap_mean(differences);
+  return cell;
+}
+
+std::string points(const Interval& interval) {
+  return str_format("%.1f [%.1f, %.1f]", 100 * interval.mean, 100 * interval.low, 100 * interval.high);
+}
+
+std::string difference(const std::optional<Interval>& interval) {
+  if (!interval) return "–";
+  return str_format("%+.1f [%+.1f, %+.1f]", 100 * interval->mean, 100 * interval->low, 100 * interval->high);
+}
+
+std::string task_title(const TaskKey& key) {
+  return key.second > 0 ? str_format("%s %lld", key.first.c_str(), static_cast<long long>(key.second)) : key.first;
+}
+
+}  // namespace
+
+Summary summarise(const std::vector<ItemResult>& results) {
+  Summary summary;
+  std::map<std::pair<TaskKey, std::string>, Results> found;
+  std::vector<std::string> methods;
+  Reference reference;
+  for (const ItemResult& result : results) {
+    const TaskKey key{result.task, result.length};
+    if (std::find(summary.tasks.begin(), summary.tasks.end(), key) == summary.tasks.end()) summary.tasks.push_back(key);
+    add_once(methods, result.method);
+    found[{key, result.method}].push_back(&result);
+    if (result.method == kReferenceMethod) reference[result.item] = result.score;
+  }
+  if (!reference.empty()) summary.methods.push_back(summary.reference = kReferenceMethod);
+  for (const std::string& method : methods) add_once(summary.methods, method);
+  for (const std::string& method : summary.methods) {
+    const Reference* compared = reference.empty() || method == summary.reference ? nullptr : &reference;
+    std::vector<Results> groups;
+    for (const TaskKey& key : summary.tasks) {
+      const Results& group = groups.emplace_back(found[{key, method}]);
+      summary.cells[{key, method}] = make_cell({group}, compared);
+    }
+    summary.all[method] = make_cell(groups, compared);
+  }
+  return summary;
+}
+
+std::string summary_markdown(const Summary& summary, const std::string& title, const std::string& notes) {
+  std::string text = "# " + title + "\n\n" + notes + "\n";
+  text += "Scores from 0 to 100 with 95 % bootstrap intervals over items; differences are paired, item by item.\n\n";
+  text += "| method | items | average | to full | density | KV kept | KV MiB | compressed | prompt s | answer s |\n";
+  text += "|---|---|---|---|---|---|---|---|---|---|\n";
+  for (const std::string& method : summary.methods) {
+    const Cell& cell = summary.all.at(method);
+    text += str_format("| %s | %lld | %s | %s | %.3f | %.3f | %.2f | %lld | %.2f | %.2f |\n", method.c_str(),
+                       static_cast<long long>(cell.items), points(cell.score).c_str(),
+                       difference(cell.to_reference).c_str(), cell.density, cell.kv_kept, cell.kv_bytes / (1 << 20),
+                       static_cast<long long>(cell.compressed), cell.prompt_s, cell.decode_s);
+  }
+  text += "\n| task | n |";
+  for (const std::string& method : summary.methods) text += " " + method + " |";
+  text += "\n|---|---|";
+  for (size_t i = 0; i < summary.methods.size(); ++i) text += "---|";
+  text += "\n";
+  for (const TaskKey& key : summary.tasks) {
+    int64_t most = 0;
+    for (const std::string& method : summary.methods) most = std::max(most, summary.cells.at({key, method}).items);
+    text += str_format("| %s | %lld |", task_title(key).c_str(), static_cast<long long>(most));
+    for (const std::string& method : summary.methods) {
+      const Cell& cell = summary.cells.at({key, method});
+      text += cell.items == 0 ? " – |" : str_format(" %s |", points(cell.score).c_str());
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace ei::eval

@@ -1,0 +1,42 @@
+// What a run found: per method and task means with intervals, and paired differences to full attention.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "eval/run/bootstrap.h"
+#include "eval/run/result.h"
+
+namespace ei::eval {
+
+using TaskKey = std::pair<std::string, int64_t>;  // task, length
+
+// One method on one task, or on all of them.
+struct Cell {
+  int64_t items = 0;
+  Interval score;
+  std::optional<Interval> to_reference;  // this method - the reference, on the items of both
+  double density = 1;
+  double kv_bytes = 0;
+  double kv_kept = 1;
+  int64_t compressed = 0;  // items on which the cache was compressed
+  double prompt_s = 0;     // per item
+  double decode_s = 0;
+};
+
+struct Summary {
+  std::vector<TaskKey> tasks;        // in order of appearance
+  std::vector<std::string> methods;  // likewise; the reference first
+  std::map<std::pair<TaskKey, std::string>, Cell> cells;
+  std::map<std::string, Cell> all;  // mean of the tasks' means
+  std::string reference;            // empty: no method is called full
+};
+inline constexpr const char* kReferenceMethod = "full";
+
+Summary summarise(const std::vector<ItemResult>& results);
+// A Markdown page. `title` and `notes` (lines) stand above the tables.
+std::string summary_markdown(const Summary& summary, const std::string& title, const std::string& notes);
+
+}  // namespace ei::eval

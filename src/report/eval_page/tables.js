@@ -1,0 +1,58 @@
+// What the page shows, and its two tables.
+const data = JSON.parse(document.getElementById("data").textContent);
+const $ = (id) => document.getElementById(id);
+const escape = (text) => String(text).replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
+const points = (x) => (100 * x).toFixed(1);
+const signed = (x) => (x > 0 ? "+" : "") + points(x);
+const mebibytes = (bytes) => (bytes / 1048576).toFixed(bytes < 1e7 ? 2 : 1);
+const color = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+const interval = (i) => `${points(i.mean)} [${points(i.low)}, ${points(i.high)}]`;
+const kSolved = 0.8;
+
+function mix(from, to, share) {
+  const parts = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
+  const a = parts(from), b = parts(to);
+  return `rgb(${a.map((x, i) => Math.round(x + (b[i] - x) * share)).join(" ")})`;
+}
+
+// 0 to 1 over the five steps of the theme's ramp, and ink that can be read on it.
+function shade(score) {
+  const at = Math.min(3.999, Math.max(0, score) * 4), step = Math.floor(at);
+  return mix(color("ramp" + step), color("ramp" + (step + 1)), at - step);
+}
+const inkOn = (score) => (score > 0.55 ? color("panel") : color("ink"));
+
+function drawMethods() {
+  const rows = data.methods.map((m) => {
+    const d = m.to_reference;
+    const difference = d ? `<span class="${d.high < 0 ? "worse" : ""}">${signed(d.mean)} <small>[${signed(d.low)}, ` +
+      `${signed(d.high)}]</small></span>` : "–";
+    return `<tr><td>${escape(m.name)}</td><td>${points(m.score.mean)} <small>[${points(m.score.low)}, ` +
+      `${points(m.score.high)}]</small></td><td>${difference}</td><td>${m.density.toFixed(3)}</td>` +
+      `<td>${mebibytes(m.kv_bytes)}</td><td>${(100 * m.kv_kept).toFixed(1)} %</td><td>${m.compressed} of ${m.items}</td>` +
+      `<td>${m.prompt_s.toFixed(2)}</td><td>${m.decode_s.toFixed(2)}</td></tr>`;
+  });
+  $("methods").innerHTML = "<table><tr><th>method</th><th>average</th><th>to full</th><th>density</th><th>KV MiB</th>" +
+    `<th>KV kept</th><th>fired</th><th>prompt s</th><th>answer s</th></tr>${rows.join("")}</table>`;
+}
+
+function taskCell(cell) {
+  if (!cell.items) return "<td>–</td>";
+  const tip = [`${interval(cell.score)}, ${cell.items} items`];
+  if (cell.to_reference) tip.push(`to full: ${signed(cell.to_reference.mean)} [${signed(cell.to_reference.low)}, ` +
+    `${signed(cell.to_reference.high)}]`);
+  tip.push(`compression fired on ${cell.compressed}`);
+  return `<td title="${escape(tip.join("\n"))}" style="background:${shade(cell.score.mean)};` +
+    `color:${inkOn(cell.score.mean)}">${points(cell.score.mean)}</td>`;
+}
+
+function drawTasks() {
+  const head = data.methods.map((m) => `<th>${escape(m.name)}</th>`).join("");
+  const rows = data.tasks.map((task) => {
+    const first = task.cells[0];
+    const unsolved = data.reference && first.items && first.score.mean < kSolved;
+    return `<tr class="${unsolved ? "unsolved" : ""}"><td>${escape(task.task)}</td><td>${task.length || "–"}</td>` +
+      `<td>${Math.max(...task.cells.map((c) => c.items))}</td>${task.cells.map(taskCell).join("")}</tr>`;
+  });
+  $("tasks").innerHTML = `<table><tr><th>task</th><th>length</th><th>n</th>${head}</tr>${rows.join("")}</table>`;
+}

@@ -1,0 +1,181 @@
+// eval: answers are generated, the same items for every method, and a run that was killed goes on.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "base/result.h"
+#include "process.h"
+
+namespace ei::e2e {
+namespace {
+
+using nlohmann::json;
+
+class GeneratedEval : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / str_format("ei_eval_%d", ::getpid());
+    std::filesystem::remove_all(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string out() const { return (folder_ / "run").string(); }
+  std::string items() const { return contents(out() + "/items.jsonl"); }
+  std::vector<std::string> arguments(std::vector<std::string> more) const {
+    std::vector<std::string> all = {"eval", "--lengths", "1k", "-t", "1", "--out", out()};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+
+  std::filesystem::path folder_;
+};
+
+// Without the conditions in the first line.
+std::vector<json> lines_of(const std::string& text) {
+  std::vector<json> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) {
+    json object = json::parse(line);
+    if (object.contains("item")) lines.push_back(std::move(object));
+  }
+  return lines;
+}
+
+TEST_F(GeneratedEval, AnswersTheSameItemsWithEveryMethod) {
+  const Outcome outcome = run(arguments({"--tasks", "num,list", "-n", "2", "--kv-budget", "10%", "--methods",
+                                         "full,snapkv,entropyinfer:kv-gap=4:kv-window=16"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  std::map<std::string, std::set<std::string>> asked;  // item -> methods
+  for (const json& line : lines_of(items())) {
+    asked[line["item"]].insert(line["method"].get<std::string>());
+    const bool full = line["method"] == "full";
+    const double kept = line["kv_kept"];
+    EXPECT_EQ(line["compressions"], full ? 0 : 1) << line;
+    if (full) {
+      EXPECT_EQ(kept, 1);
+    } else {
+      // A tenth of the prompt, and what was generated behind it.
+      EXPECT_GT(kept, 0.09) << line;
+      EXPECT_LT(kept, 0.18) << line;
+    }
+    if (full && line["task"] == "num") {
+      EXPECT_EQ(line["score"], 1) << line;
+    }
+    EXPECT_EQ(line["predictions"].size(), 1u);
+    EXPECT_LE(line["prompt_tokens"], 1024);
+  }
+  EXPECT_EQ(asked.size(), 4u);
+  const std::set<std::string> methods = {"full", "snapkv:kv-budget=10%",
+                                         "entropyinfer:kv-budget=10%:kv-gap=4:kv-window=16"};
+  for (const auto& [item, by] : asked) EXPECT_EQ(by, methods) << item;
+  EXPECT_EQ(contents(out() + "/summary.md"), outcome.out);
+  for (const char* word : {"| full | 4 |", "| num 1024 | 2 |", "| snapkv:kv-budget=10% | 4 |", "bootstrap"})
+    EXPECT_NE(outcome.out.find(word), std::string::npos) << word << outcome.out;
+}
+
+TEST_F(GeneratedEval, GoesOnWhereItWasKilled) {
+  const std::vector<std::string> words = {"--tasks", "num", "-n", "4", "--methods", "full"};
+  const Outcome whole = run(arguments(words));
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  const std::string expected = items();
+  // Killed in the middle of the third line.
+  size_t cut = 0;
+  for (int line = 0; line < 3; ++line) cut = expected.find('\n', cut) + 1;
+  std::filesystem::resize_file(out() + "/items.jsonl", cut + 25);
+  const Outcome again = run(arguments(words));
+  ASSERT_EQ(again.code, 0) << again.err;
+  const std::vector<json> before = lines_of(expected);
+  const std::vector<json> after = lines_of(items());
+  ASSERT_EQ(after.size(), before.size());
+  for (size_t i = 0; i < after.size(); ++i) {
+    for (const char* name : {"item", "predictions", "score", "kv_bytes"}) EXPECT_EQ(after[i][name], before[i][name]);
+    if (i < 2) {
+      EXPECT_EQ(after[i]["prompt_s"], before[i]["prompt_s"]) << "not answered again";
+    }
+  }
+  expect_line(run(arguments({"--tasks", "num", "--seed", "2"})), 2, "take another --out");
+}
+
+TEST_F(GeneratedEval, AsksBehindTheCompression) {
+  const Outcome outcome = run(arguments({"--tasks", "num,chat", "-n", "1", "--question-agnostic", "--kv-budget", "50%",
+                                         "--methods", "full,snapkv,entropyinfer"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  for (const json& line : lines_of(items())) {
+    EXPECT_EQ(line["compressions"] > 0, line["method"] != "full") << line;
+    EXPECT_EQ(line["turn_scores"].size(), line["task"] == "chat" ? 4u : 1u);
+  }
+}
+
+TEST_F(GeneratedEval, ReadsItemsFromFiles) {
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += str_format("Boat %d went down the river. ", i);
+  const auto write = [](const char* name, const json& object) { return write_file(name, object.dump() + "\n"); };
+  const std::string own = write("own.jsonl", {{"context", text + "The special magic number for pale-river is: 73912."},
+                                              {"question", "What is the special magic number for pale-river?"},
+                                              {"answers", {"73912"}},
+                                              {"metric", "found"}});
+  const std::string mini = write("mini.jsonl", {{"task", "trec"},
+                                                {"prompt", text + "\nType:"},
+                                                {"gold", {{"answers", {"Boat"}}, {"all_classes", {"Boat", "River"}}}}});
+  const std::string choices = write("choices.jsonl", {{"context", text},
+                                                      {"question", "Where?"},
+                                                      {"choice_A", "a"},
+                                                      {"choice_B", "b"},
+                                                      {"choice_C", "c"},
+                                                      {"choice_D", "d"},
+                                                      {"answer", "B"}});
+  const Outcome outcome = run(arguments(
+      {"--methods", "full", "--json", "--tasks", "jsonl:" + own + ",longbench:" + mini + ",longbench2:" + choices}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::vector<json> lines = lines_of(outcome.out);
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0]["item"], "own/1024/0");
+  EXPECT_EQ(lines[0]["score"], 1) << lines[0];
+  EXPECT_EQ(lines[1]["task"], "trec");
+  EXPECT_TRUE(lines[2]["likelihood"].is_number());
+  EXPECT_TRUE(lines[2]["predictions"][0].get<std::string>().starts_with("The correct answer is ("));
+  expect_line(run({"eval", "--question-agnostic", "--methods", "full", "--tasks", "longbench:" + mini}), 2,
+              "has its question inside the text");
+  const std::string broken = write_file("broken.jsonl", "{\"context\": \"a\", \"answer\": \"b\"}\n{\"context\n");
+  expect_line(run({"eval", "--tasks", "jsonl:" + broken}), 2, "broken.jsonl, line 2: not a JSON object");
+}
+
+TEST_F(GeneratedEval, ScoresWhatSomebodyElseGenerated) {
+  const std::vector<std::string> words = {"--tasks", "num", "-n", "2", "--methods", "full"};
+  ASSERT_EQ(run(arguments(words)).code, 0);
+  std::string predictions;
+  for (const json& line : lines_of(items())) {
+    const std::string said = line["index"] == 0 ? "It is " + line["answers"][0].get<std::string>() : "nothing";
+    predictions += json({{"item", line["item"]}, {"method", "other"}, {"prediction", said}}).dump() + "\n";
+  }
+  std::vector<std::string> more = words;
+  more.insert(more.end(), {"--predictions", write_file("said.jsonl", predictions)});
+  const Outcome outcome = run(arguments(more));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("| other | 2 | 50.0 ["), std::string::npos) << outcome.out;
+  more.back() = write_file("wrong.jsonl", "{\"item\": \"num/1024/7\", \"method\": \"m\", \"prediction\": \"\"}\n");
+  expect_line(run(arguments(more)), 2, "line 1 of the predictions: no item num/1024/7");
+}
+
+TEST_F(GeneratedEval, DumpsItemsAndListsTasks) {
+  const std::string path = write_file("items_dump.jsonl", "");
+  const Outcome outcome = run({"eval", "--tasks", "vt", "-n", "2", "--lengths", "1k", "--dump-items", path});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::vector<json> lines = lines_of(contents(path));
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[1]["item"], "vt/1024/1");
+  EXPECT_TRUE(lines[0]["context"].get<std::string>().starts_with("<|endoftext|><|im_start|>user\n"));
+  EXPECT_EQ(lines[0]["turns"][0]["answers"].size(), 5u);
+  const Outcome list = run({"eval", "--list-tasks"});
+  EXPECT_EQ(list.code, 0);
+  for (const char* word : {"niah_multikey_3", "kv_retrieval", "longbench2", "rouge_l_zh"})
+    EXPECT_NE(list.out.find(word), std::string::npos) << word;
+}
+
+}  // namespace
+}  // namespace ei::e2e
