@@ -156,7 +156,7 @@ struct KeyPanels {
 // bound panels touched by the super-blocks [first_super, supers), all of whose keys are in the cache.
 struct PackKeysParams {
   KvView kv;
-  KeyIndex index;  // of a stream's call; what follows from it is in `out`
+  KeyIndex index = {};  // of a stream's call; what follows from it is in `out`
   int64_t first = 0;
   int64_t length = 0;
   int32_t block = 0;  // keys
@@ -179,7 +179,7 @@ struct PeakScoreParams {
   int32_t num_heads = 0;
   float scale = 0;
   KvView kv;                              // slot == position, with the keys of the rows themselves
-  KeyIndex index;                         // of the same keys
+  KeyIndex index = {};                    // of the same keys
   KeyPanels keys;                         // the same for the CPU's kernels, which make it of the index
   const BlockRanking* ranking = nullptr;  // [kv_heads], read when the operation runs
   bool sampled_only = false;              // all rankings are `latest`, and only the samples are wanted
