@@ -53,6 +53,7 @@ TEST(Items, OfEveryTaskFillTheLengthAndNeverPassIt) {
       const auto prompt = source.prompt(item);
       ASSERT_TRUE(prompt.ok()) << prompt.error().message;
       EXPECT_FALSE(prompt->truncated);
+      EXPECT_FALSE(item.context.ends_with('\n'));
       const int64_t used = prompt->tokens() + static_cast<int64_t>(item.turns.size()) * item.max_new;
       EXPECT_LE(used, length);
       EXPECT_GE(used, length * 9 / 10);

@@ -77,6 +77,8 @@ Result<Item> make_item(const ItemRequest& request) {
   if (entry == nullptr) return make_error(ErrorKind::kUsage, "unknown task '%s'", request.task.c_str());
   EI_ASSIGN_OR_RETURN(Item item, entry->make(request));
   EI_ASSIGN_OR_RETURN(item.metric, find_metric(entry->metric));
+  // Line breaks in front of the question's own would be other tokens when the whole prompt is tokenized at once.
+  while (item.context.ends_with('\n')) item.context.pop_back();
   return item;
 }
 
