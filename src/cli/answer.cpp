@@ -39,11 +39,12 @@ GenerateOptions generate_options(const Settings& settings, const Interrupts& int
   GenerateOptions options;
   options.max_tokens = settings.predict;
   options.ignore_eos = settings.ignore_eos;
+  options.stop = settings.stop;
   options.stop_soon = &interrupts.stop_soon();
   text::SamplerOptions& sampler = options.sampler;
   if (settings.seed >= 0) sampler.seed = static_cast<uint32_t>(settings.seed);
   sampler.temp = static_cast<float>(settings.temp);
-  sampler.top_k = static_cast<int>(settings.top_k);
+  sampler.top_k = static_cast<int>(std::max<int64_t>(settings.top_k, 0));
   sampler.top_p = static_cast<float>(settings.top_p);
   sampler.min_p = static_cast<float>(settings.min_p);
   sampler.repeat_penalty = static_cast<float>(settings.repeat_penalty);

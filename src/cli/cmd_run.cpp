@@ -53,12 +53,16 @@ Status write_plan(const CommandContext& context, const Session& session, int64_t
 }
 
 void show_prompt(const CommandContext& context, const std::string& prompt) {
-  const bool shown = context.console.stderr_is_terminal() && !context.settings.no_display_prompt;
-  if (!shown || context.settings.json) return;
-  const bool whole = prompt.size() <= kShownPromptBytes;
-  std::string text = prompt.substr(0, kShownPromptBytes);
-  while (!whole && !text.empty() && !text::valid_utf8(text)) text.pop_back();
-  context.console.note(context.console.dim(text + (whole ? "" : " ...")));
+  const bool wanted = context.console.stderr_is_terminal() && !context.settings.no_display_prompt;
+  if (!wanted || context.settings.json) return;
+  // The question stands at the end; of what it is about the size is enough.
+  const std::string question = context.settings.prompt.value_or("");
+  std::string shown = question.empty() ? prompt : question;
+  if (shown.size() > kShownPromptBytes) shown = shown.substr(shown.size() - kShownPromptBytes);
+  while (!text::valid_utf8(shown)) shown.erase(0, 1);
+  const size_t hidden = prompt.size() - shown.size();
+  const std::string lead = hidden > 0 ? "[" + format_bytes(static_cast<double>(hidden)) + " of text] ... " : "";
+  context.console.note(context.console.dim(lead + shown));
 }
 }  // namespace
 

@@ -62,6 +62,11 @@ Result<std::string> read_text_file(const std::string& path, const char* what) {
 
 Result<std::string> read_prompt(const Settings& settings) {
   std::string prompt = settings.prompt.value_or("");
+  if (settings.prompt && !settings.file.empty()) {
+    EI_ASSIGN_OR_RETURN(std::string about, read_text_file(settings.file, "prompt file"));
+    while (about.ends_with('\n')) about.pop_back();
+    prompt = about.empty() || prompt.empty() ? about + prompt : about + "\n\n" + prompt;
+  }
   if (!settings.prompt) {
     const bool piped = settings.file.empty() && ::isatty(STDIN_FILENO) == 0;
     if (settings.file.empty() && !piped) return Error{ErrorKind::kUsage, "no prompt: give -p TEXT or -f FILE"};

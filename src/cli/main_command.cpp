@@ -14,6 +14,7 @@
 #include "cli/options.h"
 #include "cli/parse.h"
 #include "cli/setup.h"
+#include "cli/texts.h"
 #include "cli/version.h"
 
 namespace ei::cli {
@@ -69,7 +70,10 @@ Result<int> dispatch_guarded(Command command, const CommandContext& context) {
 int run_command(const CommandEntry& entry, const Settings& settings, Interrupts& interrupts) {
   Result<Console> console = Console::open(settings);
   if (!console.ok()) return refuse(console.error(), "");
-  const Result<int> code = dispatch_guarded(entry.command, {settings, *console, interrupts});
+  for (const std::string& note : settings.notes) console->note("note: " + note);
+  const Result<Settings> read = read_texts(settings);
+  const Result<int> code =
+      read.ok() ? dispatch_guarded(entry.command, {*read, *console, interrupts}) : Result<int>(read.error());
   if (code.ok()) return *code;
   // Stdout takes no more: nobody reads it (a closed pipe), or it has been said why.
   if (!console->stdout_closed()) console->fail(code.error().message);

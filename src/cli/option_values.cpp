@@ -156,6 +156,35 @@ Binding toggle(bool Settings::*field) {
           .is_switch = true};
 }
 
+Binding texts(std::vector<std::string> Settings::*field) {
+  return {.set = [=](Settings& settings, const std::string& value) -> Status {
+            std::vector<std::string> parts = split(value, kUnitSeparator);
+            for (const std::string& part : parts)
+              if (part.empty()) return make_error(ErrorKind::kUsage, "must not be empty");
+            settings.*field = std::move(parts);
+            return {};
+          },
+          .show = [](const Settings&) { return std::string(); },
+          .repeats = true,
+          .joint = kUnitSeparator};
+}
+
+Binding without_effect(const char* name, const char* why) {
+  return {.set = [=](Settings& settings, const std::string&) -> Status {
+            settings.notes.push_back(str_format("%s changes nothing here: %s", name, why));
+            return {};
+          },
+          .show = [](const Settings&) { return std::string(); },
+          .is_switch = true};
+}
+
+Binding without_effect(const char* name, const char* why, const std::vector<std::string>& follow) {
+  Binding binding = without_effect(name, why);
+  binding.is_switch = false;
+  binding.follow = follow;
+  return binding;
+}
+
 Binding choice(std::string Settings::*field, const std::vector<std::string>& choices) {
   return {.set = [=](Settings& settings, const std::string& value) -> Status {
             EI_RETURN_IF_ERROR(check_choice(value, choices));

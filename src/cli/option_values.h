@@ -25,8 +25,14 @@ struct Binding {
   std::function<Status(Settings&, const std::string&)> set;  // the error says what is wrong with the value
   std::function<std::string(const Settings&)> show;          // empty: nothing to show
   bool is_switch = false;                                    // takes no value on the command line
-  bool repeats = false;                                      // given twice: the values are joined by a comma
+  bool repeats = false;                                      // given twice: the values are joined
+  char joint = ',';                                          // by this
+  std::vector<std::string> follow =
+      {};  // not empty: the value may be left out, and is the next word only if one of these
 };
+
+// Between the values of an option whose values may hold anything.
+inline constexpr char kUnitSeparator = '\x1f';
 
 Binding whole(int64_t Settings::*field, int64_t low, int64_t high);
 Binding whole_or_zero(int64_t Settings::*field, int64_t low, int64_t high);
@@ -36,6 +42,12 @@ Binding text(std::string Settings::*field);
 Binding filled(std::string Settings::*field);               // a text that must not be empty
 Binding text(std::optional<std::string> Settings::*field);  // tells an empty text from none
 Binding toggle(bool Settings::*field);
+// Texts that may hold commas; given again, one more.
+Binding texts(std::vector<std::string> Settings::*field);
+// A switch of llama.cpp that is accepted and changes nothing; `why` goes to Settings::notes.
+Binding without_effect(const char* name, const char* why);
+// The same with a value; one of `follow` may stand behind it.
+Binding without_effect(const char* name, const char* why, const std::vector<std::string>& follow);
 Binding choice(std::string Settings::*field, const std::vector<std::string>& choices);
 Binding whole_list(std::vector<int64_t> Settings::*field, int64_t low, int64_t high);
 Binding choice_list(std::vector<std::string> Settings::*field, const std::vector<std::string>& choices);

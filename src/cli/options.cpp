@@ -41,10 +41,16 @@ constexpr std::array<CommandEntry, 10> kCommands = {{
     {kMethods, "methods", "what --method takes: whose it is, what it measures, what is different here"},
 }};
 
-constexpr std::array<Exclusion, 9> kExclusions = {{
-    {"prompt", "file"},
+constexpr std::array<Exclusion, 15> kExclusions = {{
+    {"prompt", "file", kTokenize},
+    {"prompt", "file", kGenerate, true},
+    {"system-prompt", "system-prompt-file"},
+    {"raw", "system-prompt-file"},
     {"grammar", "json-schema"},
     {"rope-scale", "rope-freq-scale"},
+    {"grammar", "grammar-file"},
+    {"json-schema", "json-schema-file"},
+    {"grammar-file", "json-schema-file"},
     {"chat-template", "chat-template-file"},
     {"raw", "chat-template"},
     {"raw", "chat-template-file"},
@@ -52,6 +58,17 @@ constexpr std::array<Exclusion, 9> kExclusions = {{
     {"ids", "json"},
     {"output", "json", kBench},
 }};
+
+Binding layers_on_gpu() {
+  Binding binding = without_effect("--gpu-layers", "--device says where all layers compute (--list-devices)");
+  const auto note = binding.set;
+  binding.set = [note](Settings& settings, const std::string& value) -> Status {
+    EI_ASSIGN_OR_RETURN(const int64_t layers, parse_whole(value, -1, kNoLimit));
+    return layers == 0 ? Status{} : note(settings, value);  // 0 asks for what is done anyway
+  };
+  binding.is_switch = false;
+  return binding;
+}
 
 std::vector<Option> model_options() {
   const std::vector<std::string> cache_types = {"f32", "f16", "bf16"};
@@ -61,8 +78,8 @@ std::vector<Option> model_options() {
       {"-dev --device --backend", "NAME", "where to compute; --list-devices names them", kCompute | kBench,
        filled(&Settings::device)},
       {"--list-devices", "", "list the devices and leave", kCompute | kBench, toggle(&Settings::list_devices)},
-      {"-t --threads", "N", "threads; 0: all cores that may be used", kCompute,
-       whole(&Settings::threads, 0, kMaxThreads)},
+      {"-t --threads", "N", "threads; 0 or -1: all cores that may be used", kCompute,
+       whole(&Settings::threads, -1, kMaxThreads)},
       {"-t --threads", "LIST", "threads; 0: all cores that may be used", kBench,
        whole_list(&Settings::bench_threads, 0, kMaxThreads)},
       {"-c --ctx-size", "N", "most tokens of prompt and answer together; 0: the model's", kGenerate | kInfo | kDemo,
@@ -104,10 +121,17 @@ std::vector<Option> model_options() {
 std::vector<Option> prompt_options() {
   return {
       {"-p --prompt", "TEXT", "the prompt", kGenerate | kTokenize, text(&Settings::prompt)},
-      {"-f --file", "FILE", "read the prompt from a file; - for stdin", kGenerate | kTokenize, filled(&Settings::file)},
+      {"-f --file", "FILE", "read the prompt from a file; - for stdin; with -p the text that the question is about",
+       kGenerate, filled(&Settings::file)},
+      {"-f --file", "FILE", "read the text from a file; - for stdin", kTokenize, filled(&Settings::file)},
+      {"-e --escape", "",
+       "\\n, \\t, \\\" and \\xHH in the prompt, the system prompt and stop strings are what they spell", kGenerate,
+       toggle(&Settings::escape)},
       {"-f --file", "FILE", "the text to score; - for stdin", kPerplexity, filled(&Settings::file)},
       {"-sys --system-prompt", "TEXT", "system message, for models with a chat template", kGenerate,
        text(&Settings::system_prompt)},
+      {"-sysf --system-prompt-file", "FILE", "file with the system message", kGenerate,
+       filled(&Settings::system_prompt_file)},
       {"--raw -no-cnv --no-conversation", "", "complete the prompt as it is: no chat template", kRun | kInspect,
        toggle(&Settings::raw)},
       {"--chat-template", "JINJA", "chat template instead of the model's (or the name chatml)", kGenerate,
@@ -130,10 +154,10 @@ std::vector<Option> generation_options() {
        whole(&Settings::predict, -1, kMaxTokens)},
       {"-s --seed", "N", "seed of the sampler; -1 or 4294967295: random", kGenerate,
        whole(&Settings::seed, -1, kMaxSeed)},
-      {"--temp --temperature", "T", "temperature; 0: always the likeliest token", kGenerate,
-       real(&Settings::temp, 0, kInfinite)},
-      {"--top-k", "K", "sample among the K likeliest; 0: all", kGenerate,
-       whole(&Settings::top_k, 0, std::numeric_limits<int32_t>::max())},
+      {"--temp --temperature", "T", "temperature; 0 or less: always the likeliest token", kGenerate,
+       real(&Settings::temp, -kMaxPenalty, kInfinite)},
+      {"--top-k", "K", "sample among the K likeliest; 0 or -1: all", kGenerate,
+       whole(&Settings::top_k, -1, std::numeric_limits<int32_t>::max())},
       {"--top-p", "P", "sample among the likeliest that make up probability P; 1: all", kGenerate,
        real(&Settings::top_p, 0, 1)},
       {"--min-p", "P", "drop tokens less likely than P times the likeliest; 0: none", kGenerate,
@@ -149,8 +173,35 @@ std::vector<Option> generation_options() {
       {"--ignore-eos", "", "go on behind the end-of-generation token", kRun | kChat, toggle(&Settings::ignore_eos)},
       {"--ignore-eos", "", "go on behind the end-of-generation token; on unless --ignore-eos=off is given", kInspect,
        toggle(&Settings::ignore_eos)},
+      {"-r --reverse-prompt --stop", "TEXT", "the answer ends in front of this text; may be given more than once",
+       kGenerate, texts(&Settings::stop)},
       {"--grammar", "GBNF", "only text that this grammar allows", kGenerate, filled(&Settings::grammar)},
+      {"--grammar-file", "FILE", "file with a grammar", kGenerate, filled(&Settings::grammar_file)},
       {"-j --json-schema", "SCHEMA", "only JSON that this schema allows", kGenerate, filled(&Settings::json_schema)},
+      {"-jf --json-schema-file", "FILE", "file with a schema", kGenerate, filled(&Settings::json_schema_file)},
+  };
+}
+
+// Hands type them; they must not stop anybody, nor pass for something they are not.
+std::vector<Option> llama_options() {
+  const std::vector<std::string> on_off = {"on", "off", "auto", "1", "0"};
+  const auto silent = [](Option option) {
+    option.research = true;
+    return option;
+  };
+  return {
+      silent({"--jinja", "", "accepted: templates are always Jinja", kGenerate,
+              without_effect("--jinja", "chat templates are always Jinja")}),
+      silent({"-cnv --conversation", "", "accepted: chat is a conversation, run answers once", kRun | kChat,
+              without_effect("--conversation", "chat is a conversation, run answers once")}),
+      silent({"-fa --flash-attn", "on|off|auto", "accepted: attention never stores its scores", kCompute | kBench,
+              without_effect("--flash-attn", "attention never stores its scores", on_off)}),
+      silent({"-ngl --gpu-layers --n-gpu-layers", "N", "accepted: --device says where all layers compute",
+              kCompute | kBench, layers_on_gpu()}),
+      silent({"--no-warmup", "", "accepted: nothing is run in front", kGenerate,
+              without_effect("--no-warmup", "nothing is run in front")}),
+      silent({"--simple-io", "", "accepted: lines are read as they come", kGenerate,
+              without_effect("--simple-io", "lines are read as they come")}),
   };
 }
 
@@ -248,7 +299,7 @@ const std::vector<Option>& options() {
   static const std::vector<Option> table = [] {
     std::vector<Option> all;
     for (auto part : {model_options, prefill_flags, kv_flags, prompt_options, generation_options, bench_options,
-                      eval_flags, other_options}) {
+                      eval_flags, other_options, llama_options}) {
       for (Option& option : part()) all.push_back(std::move(option));
     }
     return all;

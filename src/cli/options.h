@@ -54,6 +54,7 @@ struct Exclusion {
   std::string_view first;
   std::string_view second;
   unsigned commands = ~0u;  // where both names mean something else, only here
+  bool together = false;    // from one place they go together; from two, the one that beats the other stands alone
 };
 std::span<const Exclusion> exclusions();
 

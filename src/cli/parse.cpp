@@ -82,7 +82,7 @@ void add(std::vector<Given>& all, Given given) {
   for (Given& earlier : all) {
     if (earlier.option != given.option) continue;
     const bool join = given.option->binding.repeats && earlier.level == given.level;
-    if (join) given.value = earlier.value + "," + given.value;
+    if (join) given.value = earlier.value + given.option->binding.joint + given.value;
     earlier = std::move(given);
     return;
   }
@@ -116,6 +116,11 @@ Status read_flags(unsigned commands, std::string_view command_name, std::span<co
       continue;
     }
     if (!value && option->binding.is_switch) value = "1";
+    if (const std::vector<std::string>& follow = option->binding.follow; !value && !follow.empty()) {
+      const bool there =
+          i + 1 < arguments.size() && std::find(follow.begin(), follow.end(), arguments[i + 1]) != follow.end();
+      value = there ? arguments[++i] : "";
+    }
     if (!value && i + 1 < arguments.size()) value = arguments[++i];
     if (!value) {
       note(make_error(ErrorKind::kUsage, "%s needs a value: %s %s", word.c_str(), word.c_str(),
@@ -196,6 +201,7 @@ Status exclude(const CommandEntry& entry, std::vector<Given>& all) {
     const auto first = find(pair.first);
     const auto second = find(pair.second);
     if (first == all.end() || second == all.end()) continue;
+    if (first->level == second->level && pair.together) continue;
     if (first->level == second->level) {
       return make_error(ErrorKind::kUsage, "--%s and --%s exclude each other%s", std::string(pair.first).c_str(),
                         std::string(pair.second).c_str(), first->origin.c_str());

@@ -33,6 +33,8 @@ struct Settings {
   std::optional<std::string> prompt;
   std::string file;
   std::string system_prompt;
+  std::string system_prompt_file;
+  bool escape = false;  // backslashes in the prompt, the system prompt and stop strings mean something
   bool raw = false;
   std::string chat_template;
   std::string chat_template_file;
@@ -51,8 +53,11 @@ struct Settings {
   double presence_penalty = 0.0;
   double frequency_penalty = 0.0;
   bool ignore_eos = false;
+  std::vector<std::string> stop;
   std::string grammar;
+  std::string grammar_file;
   std::string json_schema;
+  std::string json_schema_file;
 
   // Output.
   bool json = false;
@@ -63,6 +68,7 @@ struct Settings {
   bool verbose = false;
   std::string log_file;
   std::string config;
+  std::vector<std::string> notes;  // switches of llama.cpp that change nothing here, and why
   bool help = false;
   bool help_all = false;
   bool version = false;

@@ -53,7 +53,7 @@ EngineOptions engine_options(const Settings& settings, const std::string& path) 
   options.model_path = path;
   options.backend = settings.device;
   options.overrides = model_overrides(settings);
-  options.backend_options.threads = static_cast<int>(std::min<int64_t>(settings.threads, usable_cores()));
+  options.backend_options.threads = static_cast<int>(std::clamp<int64_t>(settings.threads, 0, usable_cores()));
   options.backend_options.isa = environment_text("EI_CPU_ISA");
   options.backend_options.dense = environment_text("EI_DENSE");
   if (settings.packed_memory >= 0) options.backend_options.packed_budget = settings.packed_memory << 20;

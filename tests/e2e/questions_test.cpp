@@ -1,0 +1,68 @@
+// Asking about one's own text: a file and a question, stop strings, texts from files, flags that hands of llama.cpp
+// type.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "printed_json.h"
+#include "process.h"
+
+namespace ei::e2e {
+namespace {
+
+using nlohmann::json;
+
+const std::string kText = "The pass key is 48213. Remember it.";
+const char* const kQuestion = "What is the pass key?";
+
+json answer(std::vector<std::string> more) {
+  std::vector<std::string> words = {"run", "-n", "8", "--temp", "0", "--json"};
+  words.insert(words.end(), more.begin(), more.end());
+  const Outcome outcome = run(words);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  return parse(outcome.out);
+}
+
+TEST(Questions, AFileAndAQuestionAreOnePrompt) {
+  const std::string path = write_file("text.txt", kText + "\n");
+  const json together = answer({"-f", path, "-p", kQuestion});
+  EXPECT_EQ(together["text"], "48213");
+  const json by_hand = answer({"-p", kText + "\n\n" + kQuestion});
+  EXPECT_EQ(together["tokens"]["prompt"], by_hand["tokens"]["prompt"]);
+  EXPECT_EQ(answer({"-e", "-p", kText + "\\n\\n" + kQuestion})["tokens"]["prompt"], by_hand["tokens"]["prompt"]);
+}
+
+TEST(Questions, TheEchoShowsTheQuestionAndTheSizeOfTheText) {
+  const std::string path = write_file("long.txt", prose(4000));
+  const Outcome outcome = run(Invocation{
+      .arguments = {"run", "-f", path, "-p", "How many boats?", "-n", "1", "--temp", "0"}, .terminal = true});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find(" KiB of text] ... How many boats?"), std::string::npos) << outcome.err;
+}
+
+TEST(Questions, AStopStringEndsTheAnswerInFrontOfIt) {
+  const std::string prompt = kText + "\n\n" + kQuestion;
+  const json stopped = answer({"-p", prompt, "-r", "nothing, really", "--stop", "13"});
+  EXPECT_EQ(stopped["text"], "482");
+  EXPECT_EQ(stopped["finish_reason"], "stop");
+}
+
+TEST(Questions, GrammarsSchemasAndSystemPromptsComeFromFiles) {
+  const std::string grammar = write_file("digits.gbnf", "root ::= \"7\" \"7\"");
+  EXPECT_EQ(answer({"-p", kQuestion, "--grammar-file", grammar})["text"], "77");
+  const std::string schema = write_file("schema.json", R"({"const": 5})");
+  EXPECT_EQ(answer({"-p", kQuestion, "-jf", schema})["text"].get<std::string>().substr(0, 1), "5");
+  const std::string system = write_file("system.txt", "Be short.");
+  EXPECT_EQ(answer({"-p", kQuestion, "-sysf", system})["tokens"]["prompt"],
+            answer({"-p", kQuestion, "-sys", "Be short."})["tokens"]["prompt"]);
+}
+
+TEST(Questions, SwitchesOfLlamaCppAreTakenWithANote) {
+  const Outcome outcome = run({"run", "-p", "x", "-n", "1", "--jinja", "-fa", "on", "-ngl", "0", "-t", "-1"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("note: --jinja changes nothing here"), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find("--gpu-layers"), std::string::npos) << "0 is what is done anyway";
+}
+
+}  // namespace
+}  // namespace ei::e2e
