@@ -211,7 +211,7 @@ Entry entropyinfer_entry() {
                              .early_share = 4,
                              .select = BlockRank::kAdaptive,
                              .candidate_share = 2},
-                 .kv = {.rule = KvRule::kLatent}},
+                 .kv = {.rule = KvRule::kLatent, .gap = 32}},
       // Attention is sampled while blocks are ranked so.
       .prefill = {.name = "entropy",
                   .about = "of sampled attention",
