@@ -149,7 +149,7 @@ TEST(Acted, SaysWhatWasLeftOutAndWhyNothingWas) {
   ASSERT_EQ(acted.idle.size(), 2u);
   EXPECT_NE(acted.idle[0].find("--threshold"), std::string::npos) << acted.idle[0];
   EXPECT_NE(acted.idle[1].find("--kv-gap"), std::string::npos) << acted.idle[1];
-  feed_likeliest(*session, 16);
+  feed_likeliest(*session, policy::find_method("entropyinfer")->kv.gap);
   acted = session->acted();
   EXPECT_TRUE(acted.kv);
   EXPECT_EQ(acted.idle.size(), 1u);

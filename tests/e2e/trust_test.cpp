@@ -64,8 +64,8 @@ TEST(Trust, AnIdleMethodIsNothingToCompare) {
       run({"perplexity", "-f", path, "-c", "128", "--chunks", "1", "--method", "entropyinfer", "--json"});
   EXPECT_EQ(plain.code, 0) << plain.err;
   EXPECT_EQ(parse(plain.out)["acted"], false);
-  const Outcome exam =
-      run({"eval", "-m", model(), "--length", "1024", "--contexts", "1", "--tasks", "num", "--method", "entropyinfer"});
+  const Outcome exam = run({"eval", "--teacher-forced", "-m", model(), "--length", "1024", "--contexts", "1", "--tasks",
+                            "num", "--method", "entropyinfer"});
   EXPECT_EQ(exam.code, 2);
   EXPECT_EQ(exam.out, "");
   EXPECT_NE(exam.err.find("entropyinfer: method 'entropyinfer' never acted"), std::string::npos) << exam.err;

@@ -43,12 +43,14 @@ Result<std::string> fill_with_prose(const ItemRequest& request, const ItemFrame&
                                     std::vector<PlacedLine> lines) {
   sort_by_depth(lines);
   std::vector<std::string> texts;
+  texts.reserve(lines.size());
   for (const PlacedLine& line : lines) texts.push_back(line.line);
   SentenceTape tape(request.haystack ? request.haystack(seed) : prose_haystack(seed), request.count_tokens);
   const int64_t room = text_room(request, frame.max_new, frame.turns);
   tape.fitting(room);  // draws what can be needed
   const auto text_of = [&](size_t sentences) {
     std::vector<size_t> places;
+    places.reserve(lines.size());
     for (const PlacedLine& line : lines) places.push_back(sentence_at(tape, sentences, line.depth));
     return frame.head + lay_out(tape, sentences, texts, places);
   };

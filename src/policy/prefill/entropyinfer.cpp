@@ -168,6 +168,7 @@ class EntropyMethod : public PrefillMethod {
   double other_weight(const PrefillHistory& history, Place place, int32_t segment, const SampleMeans& means) const {
     const std::vector<Weight> weights = snapshot(history, pool_begin(segment));
     std::vector<double> values;
+    values.reserve(weights.size());
     for (const Weight& one : weights) values.push_back(one.value);
     Random random(static_cast<uint64_t>(options().shuffle));
     for (size_t i = values.size(); i > 1; --i)
