@@ -7,7 +7,7 @@
 namespace ei {
 namespace {
 
-constexpr int64_t kPrompt = 1000;
+constexpr int64_t kViewPrompt = 1000;
 constexpr int32_t kGap = 16;
 
 std::unique_ptr<Session> session_with(const policy::KvOptions& kv, bool keep_whole,
@@ -23,7 +23,7 @@ std::unique_ptr<Session> whole_session(int32_t gap = kGap) { return session_with
 
 TEST(View, LeavesTheCacheWholeAndShrinksWhatIsRead) {
   const auto session = whole_session();
-  ASSERT_TRUE(session->prefill(random_tokens(kPrompt, 1)).ok());
+  ASSERT_TRUE(session->prefill(random_tokens(kViewPrompt, 1)).ok());
   feed_likeliest(*session, kGap - 1);
   EXPECT_FALSE(session->has_view());
   EXPECT_EQ(&session->reading(), &session->store());
@@ -31,12 +31,12 @@ TEST(View, LeavesTheCacheWholeAndShrinksWhatIsRead) {
   ASSERT_TRUE(session->has_view());
   EXPECT_EQ(session->stats().compressions, 1);
   EXPECT_TRUE(session->store().exact());
-  EXPECT_EQ(session->store().next_position(), kPrompt + kGap);
+  EXPECT_EQ(session->store().next_position(), kViewPrompt + kGap);
   EXPECT_EQ(session->reading().average_slots(), 256);
   feed_likeliest(*session, 10);
-  EXPECT_EQ(session->position(), kPrompt + kGap + 10);
+  EXPECT_EQ(session->position(), kViewPrompt + kGap + 10);
   EXPECT_EQ(session->tokens().size(), static_cast<size_t>(session->position()));
-  EXPECT_EQ(session->store().next_position(), kPrompt + kGap) << "what is generated goes into the view alone";
+  EXPECT_EQ(session->store().next_position(), kViewPrompt + kGap) << "what is generated goes into the view alone";
   EXPECT_EQ(session->stats().compressed_tokens, 10);
   EXPECT_LT(session->reading().bytes(), session->store().bytes() / 2);
 }
@@ -44,8 +44,8 @@ TEST(View, LeavesTheCacheWholeAndShrinksWhatIsRead) {
 TEST(View, GeneratesWhatAFreedCacheWouldBitForBit) {
   const auto whole = whole_session();
   const auto freed = session_with(latent(256, kGap, 64), false);
-  ASSERT_TRUE(whole->prefill(random_tokens(kPrompt, 2)).ok());
-  ASSERT_TRUE(freed->prefill(random_tokens(kPrompt, 2)).ok());
+  ASSERT_TRUE(whole->prefill(random_tokens(kViewPrompt, 2)).ok());
+  ASSERT_TRUE(freed->prefill(random_tokens(kViewPrompt, 2)).ok());
   for (int i = 0; i < 100; ++i) {  // over the second compression
     const int32_t token = likeliest(*whole);
     ASSERT_EQ(likeliest(*freed), token);
@@ -63,8 +63,8 @@ TEST(View, ANextTurnReadsTheWholeTextBitForBit) {
   const auto session = whole_session();
   const auto full = session_with({}, false);
   const std::vector<int32_t> question = random_tokens(200, 4);
-  ASSERT_TRUE(session->prefill(random_tokens(kPrompt, 3)).ok());
-  ASSERT_TRUE(full->prefill(random_tokens(kPrompt, 3)).ok());
+  ASSERT_TRUE(session->prefill(random_tokens(kViewPrompt, 3)).ok());
+  ASSERT_TRUE(full->prefill(random_tokens(kViewPrompt, 3)).ok());
   std::vector<int32_t> behind;  // what only the view holds: full attention reads it as a prompt, too
   for (int i = 0; i < kGap + 20; ++i) {
     const int32_t token = likeliest(*session);
@@ -88,7 +88,7 @@ TEST(View, ANextTurnReadsTheWholeTextBitForBit) {
 
 TEST(View, HandsOverTheLogitsOfNewTokensOnly) {
   const auto session = whole_session();
-  ASSERT_TRUE(session->prefill(random_tokens(kPrompt, 5)).ok());
+  ASSERT_TRUE(session->prefill(random_tokens(kViewPrompt, 5)).ok());
   feed_likeliest(*session, kGap + 5);
   const int64_t before = session->position();
   std::vector<int64_t> seen;
@@ -103,17 +103,17 @@ TEST(View, HandsOverTheLogitsOfNewTokensOnly) {
 
 TEST(View, RewindsAnywhereInTheTextAndNotIntoTheView) {
   const auto session = whole_session();
-  const std::vector<int32_t> tokens = random_tokens(kPrompt, 7);
+  const std::vector<int32_t> tokens = random_tokens(kViewPrompt, 7);
   ASSERT_TRUE(session->prefill(tokens).ok());
   feed_likeliest(*session, kGap + 10);
-  EXPECT_EQ(session->rewind_point(session->position()), kPrompt + kGap);
+  EXPECT_EQ(session->rewind_point(session->position()), kViewPrompt + kGap);
   EXPECT_EQ(session->rewind_point(500), 500);
-  EXPECT_FALSE(session->truncate(kPrompt + kGap + 3).ok());
+  EXPECT_FALSE(session->truncate(kViewPrompt + kGap + 3).ok());
   EXPECT_TRUE(session->has_view()) << "a refusal changes nothing";
   std::vector<int32_t> prompt(session->tokens().begin(), session->tokens().end());
   prompt.push_back(42);
-  EXPECT_EQ(find_prefix(*session, prompt).shared, kPrompt + kGap + 10);
-  EXPECT_EQ(find_prefix(*session, prompt).kept, kPrompt + kGap);
+  EXPECT_EQ(find_prefix(*session, prompt).shared, kViewPrompt + kGap + 10);
+  EXPECT_EQ(find_prefix(*session, prompt).kept, kViewPrompt + kGap);
   ASSERT_TRUE(session->truncate(500).ok());
   EXPECT_FALSE(session->has_view());
   EXPECT_EQ(session->position(), 500);
@@ -123,7 +123,7 @@ TEST(View, RewindsAnywhereInTheTextAndNotIntoTheView) {
 TEST(View, ACancelledCompressionLeavesNone) {
   CancelToken cancel;
   const auto session = session_with(latent(256, -1, 64), true, &cancel);
-  const Status stopped = session->prefill(random_tokens(kPrompt, 8), [&](const PrefillProgress& progress) {
+  const Status stopped = session->prefill(random_tokens(kViewPrompt, 8), [&](const PrefillProgress& progress) {
     if (progress.done == progress.total) cancel.cancel();
   });
   ASSERT_FALSE(stopped.ok());

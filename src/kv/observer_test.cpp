@@ -11,12 +11,12 @@ namespace {
 using testing::CompressedCache;
 using testing::kWidth;
 
-policy::KvOptions latent(int32_t budget, int32_t window) {
+policy::KvOptions latent_options(int32_t budget, int32_t window) {
   return {.rule = policy::KvRule::kLatent, .budget = budget, .window = window, .kernel = 3};
 }
 
 TEST(Observer, HoldsTheLastQueriesHoweverTheyCame) {
-  CompressedCache f(latent(20, 6), {0, 0});
+  CompressedCache f(latent_options(20, 6), {0, 0});
   EXPECT_EQ(f.compressor.observer().size(), 0);
   f.feed(1);
   f.expect_last_queries(1);
@@ -29,7 +29,7 @@ TEST(Observer, HoldsTheLastQueriesHoweverTheyCame) {
 }
 
 TEST(Observer, LosesNothingWithAChunkThatFails) {
-  CompressedCache f(latent(20, 6), {0, 0});
+  CompressedCache f(latent_options(20, 6), {0, 0});
   f.feed(23);
   for (const int64_t tokens : {1, 3, 6, 12, 40}) {
     f.feed(tokens, /*fails=*/true);
@@ -41,7 +41,7 @@ TEST(Observer, LosesNothingWithAChunkThatFails) {
 }
 
 TEST(Observer, ForgetsWhatIsRewound) {
-  CompressedCache f(latent(20, 6), {0, 0});
+  CompressedCache f(latent_options(20, 6), {0, 0});
   f.feed(40);  // only the last 6 were recorded
   f.feed(6);
   f.rewind(44);
@@ -55,7 +55,7 @@ TEST(Observer, ForgetsWhatIsRewound) {
 }
 
 policy::KvOptions sampled(int32_t samples) {
-  policy::KvOptions options = latent(20, 6);
+  policy::KvOptions options = latent_options(20, 6);
   options.queries = policy::QuerySource::kSampled;
   options.samples = samples;
   return options;

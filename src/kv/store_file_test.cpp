@@ -24,7 +24,7 @@ constexpr size_t kLayersAt = 20;
 constexpr size_t kNextAt = 44;
 constexpr size_t kHeadsAt = 64;
 
-class StoreFile : public testing::Test {
+class StoreFile : public ::testing::Test {
  protected:
   StoreFile() : store_(backend_, kConfig), naive_(kConfig) {
     feed(store_, 21);

@@ -26,12 +26,12 @@ class Sequence {
   }
 
   void run(int steps) {
-    for (int i = 0; i < steps && !testing::Test::HasFailure(); ++i) {
+    for (int i = 0; i < steps && !::testing::Test::HasFailure(); ++i) {
       Pair& pair = *pairs_[static_cast<size_t>(random_.below(static_cast<int64_t>(pairs_.size())))];
       step(pair);
       for (const auto& each : pairs_) {
         each->naive.expect_equal(each->store, backend_);
-        if (testing::Test::HasFailure()) return;
+        if (::testing::Test::HasFailure()) return;
       }
       expect_exact_page_accounting();
     }
@@ -171,7 +171,7 @@ void run_sequences(const StoreConfig& config, uint64_t first_seed, int sequences
     const uint64_t seed = first_seed + static_cast<uint64_t>(i);
     SCOPED_TRACE("seed " + std::to_string(seed));
     Sequence(config, seed).run(steps);
-    if (testing::Test::HasFailure()) return;
+    if (::testing::Test::HasFailure()) return;
   }
 }
 

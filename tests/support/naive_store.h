@@ -122,7 +122,7 @@ class NaiveStore {
         kept += static_cast<int64_t>(head.rows.size());
         ASSERT_EQ(store.length(l, h), static_cast<int64_t>(head.rows.size()));
         expect_rows(view.heads[static_cast<size_t>(h)], head, backend);
-        if (testing::Test::HasFailure()) return;
+        if (::testing::Test::HasFailure()) return;
       }
     }
     ASSERT_EQ(store.next_position(), next_position());

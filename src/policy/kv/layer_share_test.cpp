@@ -15,7 +15,7 @@ using Counts = std::vector<int64_t>;
 
 KvOptions released() { return {.rounding = KvRounding::kReleased}; }
 
-int64_t sum(const Counts& counts) { return std::accumulate(counts.begin(), counts.end(), int64_t{0}); }
+int64_t sum_of_layers(const Counts& counts) { return std::accumulate(counts.begin(), counts.end(), int64_t{0}); }
 
 TEST(Apportion, GivesTheLargestRemaindersOneMore) {
   // 1.7, 3.4, 4.9 of ten: whole parts 1, 3, 4, and the two left go to .9 and .7.
@@ -47,7 +47,7 @@ TEST(Apportion, SumsExactlyWhateverTheWeights) {
     const int64_t least = random.between(0, 20);
     const int64_t total = random.between(static_cast<int64_t>(layers) * least, 300 * static_cast<int64_t>(layers));
     const Counts counts = apportion(weights, total, least, most);
-    EXPECT_EQ(sum(counts), std::min(total, sum(most)));
+    EXPECT_EQ(sum_of_layers(counts), std::min(total, sum_of_layers(most)));
     for (size_t i = 0; i < layers; ++i) {
       EXPECT_GE(counts[i], std::min(least, most[i]));
       EXPECT_LE(counts[i], most[i]);
@@ -74,7 +74,7 @@ TEST(EntropyBudgets, AreAFloorAndAPartInProportionToTheEntropy) {
     const Counts counts = entropy_budgets(options, budget, all);
     const auto n = static_cast<double>(all.size());
     const double least = std::max(8.0, std::floor(0.2 * static_cast<double>(budget)));
-    EXPECT_EQ(sum(counts), budget * static_cast<int64_t>(all.size()));
+    EXPECT_EQ(sum_of_layers(counts), budget * static_cast<int64_t>(all.size()));
     for (size_t i = 0; i < all.size(); ++i)
       EXPECT_NEAR(static_cast<double>(counts[i]),
                   least + n * (static_cast<double>(budget) - least) * all[i].entropy / entropies, 1.0);
@@ -114,7 +114,7 @@ TEST(Pyramid, SumsExactlyOnTheSameLine) {
     for (const int64_t base : {1, 7, 100, 992}) {
       SCOPED_TRACE(::testing::Message() << layers << " layers, base " << base);
       const Counts exact = pyramid_slots({}, base, layers, 4096);
-      EXPECT_EQ(sum(exact), base * layers);
+      EXPECT_EQ(sum_of_layers(exact), base * layers);
       EXPECT_TRUE(std::is_sorted(exact.rbegin(), exact.rend()));
       const Counts stepped = pyramid_slots(released(), base, layers, 4096);
       for (size_t i = 0; i < exact.size(); ++i) EXPECT_LE(std::abs(exact[i] - stepped[i]), layers);

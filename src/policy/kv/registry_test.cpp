@@ -52,7 +52,7 @@ std::vector<std::pair<std::string, KvOptions>> all_kv() {
 }
 
 template <typename Check>
-void for_every_method_and_trace(Check check) {
+void for_every_kv_method_and_trace(Check check) {
   for (const auto& [name, options] : all_kv()) {
     for (uint64_t seed = 1; seed <= 25; ++seed) {
       SCOPED_TRACE(::testing::Message() << name << ", seed " << seed);
@@ -85,7 +85,7 @@ TEST(KvMethods, HaveUniqueNamesAndValidPresets) {
 }
 
 TEST(KvMethods, KeepSinksTheWindowAndSlotsThatAreThere) {
-  for_every_method_and_trace([](KvOptions options, const KvTrace& trace) {
+  for_every_kv_method_and_trace([](KvOptions options, const KvTrace& trace) {
     options.sinks = 4;
     const KvKeeps keeps = run_kv_method(options, trace);
     for (const auto& layer : keeps) {
@@ -103,7 +103,7 @@ TEST(KvMethods, KeepSinksTheWindowAndSlotsThatAreThere) {
 }
 
 TEST(KvMethods, KeepExactlyTheBudgetInTheMean) {
-  for_every_method_and_trace([](KvOptions options, const KvTrace& trace) {
+  for_every_kv_method_and_trace([](KvOptions options, const KvTrace& trace) {
     options.rounding = KvRounding::kExact;
     const int64_t sets = int64_t{trace.shape.layers} * trace.shape.kv_heads;
     const int64_t budget = sets * std::min<int64_t>(options.budget, trace.lengths[0]);
@@ -119,13 +119,13 @@ TEST(KvMethods, KeepExactlyTheBudgetInTheMean) {
 }
 
 TEST(KvMethods, DecideTheSameTwice) {
-  for_every_method_and_trace([](const KvOptions& options, const KvTrace& trace) {
+  for_every_kv_method_and_trace([](const KvOptions& options, const KvTrace& trace) {
     EXPECT_EQ(run_kv_method(options, trace), run_kv_method(options, trace));
   });
 }
 
 TEST(KvMethods, KeepEverythingWhenTheBudgetCoversIt) {
-  for_every_method_and_trace([](KvOptions options, const KvTrace& trace) {
+  for_every_kv_method_and_trace([](KvOptions options, const KvTrace& trace) {
     options.budget = 200;
     for (const auto& layer : run_kv_method(options, trace))
       for (const KeepList& keep : layer) EXPECT_TRUE(keep.empty());
@@ -133,7 +133,7 @@ TEST(KvMethods, KeepEverythingWhenTheBudgetCoversIt) {
 }
 
 TEST(KvMethods, PermutedKvHeadsPermuteTheResult) {
-  for_every_method_and_trace([](KvOptions options, const KvTrace& trace) {
+  for_every_kv_method_and_trace([](KvOptions options, const KvTrace& trace) {
     options.rounding = KvRounding::kReleased;  // what is left over by exact rounding goes to the lower kv_head
     KvTrace turned = trace;
     const auto heads = static_cast<size_t>(trace.shape.kv_heads);
