@@ -52,6 +52,13 @@ inline Eight eight_at(const uint16_t* from) {  // bf16: the upper half of a floa
           reinterpret_cast<Lanes>(pick<4, 12, 5, 13, 6, 14, 7, 15>(Halves{}, bits))};
 }
 
+#if defined(__aarch64__)
+inline Eight eight_halves_at(const uint16_t* from) {  // f16
+  const float16x8_t halves = vreinterpretq_f16_u16(vld1q_u16(from));
+  return {vcvt_f32_f16(vget_low_f16(halves)), vcvt_high_f32_f16(halves)};
+}
+#endif
+
 #if defined(__aarch64__)  // one instruction each; written out, the compiler must mind NaN
 inline Lanes larger(const Lanes& a, const Lanes& b) { return vmaxnmq_f32(a, b); }
 inline Lanes smaller(const Lanes& a, const Lanes& b) { return vminnmq_f32(a, b); }

@@ -34,17 +34,50 @@ class PeakKeys {
  private:
   static void pack_key_panel(const PackKeysParams& params, int64_t h, int64_t panel) {
     const int dim = params.kv.head_dim;
+    int8_t* to = params.out.keys + (h * params.out.capacity + panel) * kPanelKeys * dim;
+    float& scale = params.out.key_scales[h * params.out.capacity + panel];
+    const int64_t slot = panel * kPanelKeys;
+    if (slot + kPanelKeys <= params.length && params.kv.page_slots % kPanelKeys == 0) {
+      const auto* keys = static_cast<const uint16_t*>(key_at(params.kv, h, slot));
+      if (params.kv.key_type == DType::kBF16) {
+        scale = place_halves(keys, dim, to, [](const uint16_t* from) { return eight_at(from); });
+        return;
+      }
+#if defined(__aarch64__)
+      if (params.kv.key_type == DType::kF16) {
+        scale = place_halves(keys, dim, to, eight_halves_at);
+        return;
+      }
+#endif
+    }
     float rows[kPanelKeys * kMostDim];
     for (int key = 0; key < kPanelKeys; ++key) {
-      const int64_t slot = panel * kPanelKeys + key;
-      if (slot >= params.length) {
+      if (slot + key >= params.length) {
         std::fill_n(rows + key * dim, dim, 0.0f);
         continue;
       }
-      load_key(params.kv, h, slot, rows + key * dim);
+      load_key(params.kv, h, slot + key, rows + key * dim);
     }
-    place_keys(rows, dim, params.out.keys + (h * params.out.capacity + panel) * kPanelKeys * dim,
-               params.out.key_scales[h * params.out.capacity + panel]);
+    place_keys(rows, dim, to, scale);
+  }
+
+  // Keys of 16 bits, one behind the other. Their magnitudes order like the integers of their bits.
+  template <typename Widen>
+  static float place_halves(const uint16_t* keys, int dim, int8_t* panel, Widen widen) {
+    uint16_t bits = 0;
+    for (int k = 0; k < kPanelKeys * dim; ++k) bits = std::max(bits, static_cast<uint16_t>(keys[k] & 0x7fff));
+    const uint16_t widened[8] = {bits};
+    const float largest = widen(widened).low[0];
+    const float inverse = largest > 0 ? 127.0f / largest : 0.0f;
+    for (int key = 0; key < kPanelKeys; ++key, keys += dim) {
+      for (int d = 0; d < dim; d += 8) {
+        int8_t small[8];
+        round_eight(widen(keys + d), inverse, small);
+        for (int run = 0; run < 8; run += Isa::kRun)
+          std::memcpy(panel + Isa::key_index(key, d + run, dim), small + run, Isa::kRun);
+      }
+    }
+    return largest / 127.0f;
   }
 
   static void pack_bound_panel(const PackKeysParams& params, int64_t h, int64_t panel) {
@@ -74,11 +107,14 @@ class PeakKeys {
     }
   }
 
-  static void load_key(const KvView& kv, int64_t h, int64_t slot, float* to) {
+  static const void* key_at(const KvView& kv, int64_t h, int64_t slot) {
     const auto row_bytes = static_cast<size_t>(kv.head_dim) * dtype_bytes(kv.key_type);
-    const KvHeadView& head = kv.heads[static_cast<size_t>(h)];
-    const auto* page = static_cast<const std::byte*>(head.key_pages[slot / kv.page_slots]);
-    load_row(page + static_cast<size_t>(slot % kv.page_slots) * row_bytes, kv.key_type, kv.head_dim, to);
+    const auto* page = static_cast<const std::byte*>(kv.heads[static_cast<size_t>(h)].key_pages[slot / kv.page_slots]);
+    return page + static_cast<size_t>(slot % kv.page_slots) * row_bytes;
+  }
+
+  static void load_key(const KvView& kv, int64_t h, int64_t slot, float* to) {
+    load_row(key_at(kv, h, slot), kv.key_type, kv.head_dim, to);
   }
 
   static void place_keys(const float* rows, int dim, int8_t* to, float& scale) {

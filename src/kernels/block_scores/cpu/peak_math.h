@@ -31,6 +31,25 @@ inline Four exp2_low(Four x) {
   return reinterpret_cast<Four>((reinterpret_cast<Bits>(shifted) << 23) + reinterpret_cast<Bits>(poly));
 }
 
+// Adding 1.5 * 2^23 leaves the rounded integer in the low bits.
+inline constexpr float kRoundingShift = 12582912.0f;
+
+// Eight elements, `inverse` units each, to 8 bits.
+inline void round_eight(const Eight& values, float inverse, int8_t* to) {
+  const Four shift = {kRoundingShift, kRoundingShift, kRoundingShift, kRoundingShift};
+  const Four low = values.low * inverse + shift;
+  const Four high = values.high * inverse + shift;
+#if defined(__aarch64__)
+  const int16x8_t halves = vuzp1q_s16(vreinterpretq_s16_f32(low), vreinterpretq_s16_f32(high));
+  vst1_s8(to, vmovn_s16(halves));
+#else
+  int32_t rounded[8];
+  std::memcpy(rounded, &low, sizeof low);
+  std::memcpy(rounded + 4, &high, sizeof high);
+  for (int k = 0; k < 8; ++k) to[k] = static_cast<int8_t>(rounded[k]);
+#endif
+}
+
 // Rows of 8 bits share one scale: the largest element becomes 127. Gives what one unit is worth.
 inline float quantise(const float* values, int64_t count, int8_t* to) {
   // Magnitudes order like the integers of their bits, and compilers vectorise a maximum of integers.
@@ -44,7 +63,7 @@ inline float quantise(const float* values, int64_t count, int8_t* to) {
   std::memcpy(&largest, &bits, sizeof largest);
   const float inverse = largest > 0 ? 127.0f / largest : 0.0f;
   for (int64_t k = 0; k < count; ++k) {
-    const float shifted = values[k] * inverse + 12582912.0f;
+    const float shifted = values[k] * inverse + kRoundingShift;
     int32_t rounded;
     std::memcpy(&rounded, &shifted, sizeof rounded);
     to[k] = static_cast<int8_t>(rounded);
