@@ -52,8 +52,10 @@ Status Session::State::check_room(std::span<const int32_t> tokens, int64_t wante
   }
   const kv::StoreConfig& kv = store.config();
   const int64_t appended = first + added - store.next_position();  // with those that only a view holds
+  // As the prompt will be cut: a method may want all of it at once, in pieces of a chunk.
+  const int64_t chunk = sparse() ? planner->longest_chunk(added, batch) : std::min(added, batch);
   const int64_t need = appended * model.config().kv_bytes_per_token(kv.key_type, kv.value_type) +
-                       model::activation_bytes(model.config(), std::min(added, batch),
+                       model::activation_bytes(model.config(), chunk, std::min(added, batch),
                                                std::min(wanted, logits_together(model.config().vocab))) +
                        (planner ? planner->bytes_for(first + added) : 0) +
                        (compressor ? compressor->bytes_for(first + added) : 0);

@@ -65,7 +65,7 @@ MemoryNeed memory_need(const model::Config& config, const gguf::File& file, int6
   need.weights = weight_bytes(file);
   need.kv = tokens * config.kv_bytes_per_token(key_type, value_type);
   const int64_t rows = std::min(tokens, batch > 0 ? batch : default_chunk(config));
-  need.scratch = model::activation_bytes(config, rows, 1);
+  need.scratch = model::activation_bytes(config, rows, rows, 1);
   return need;
 }
 
@@ -90,7 +90,7 @@ int64_t default_chunk(const model::Config& config) {
   constexpr int64_t kMost = 1024;
   constexpr int64_t kLeast = 256;
   int64_t chunk = kMost;
-  while (chunk > kLeast && model::activation_bytes(config, chunk, 0) > kBesideBytes / 2) chunk /= 2;
+  while (chunk > kLeast && model::activation_bytes(config, chunk, chunk, 0) > kBesideBytes / 2) chunk /= 2;
   return chunk;
 }
 
@@ -108,7 +108,8 @@ int64_t beside_need(const model::Config& config) {
   constexpr int64_t kFixed = int64_t{40} << 20;  // program, graph, attention
   constexpr int64_t kPerToken = 256;             // of the vocabulary
   const int64_t chunk = default_chunk(config);
-  return kFixed + kPerToken * config.vocab + model::activation_bytes(config, chunk, 1) + product_bytes(config, chunk);
+  return kFixed + kPerToken * config.vocab + model::activation_bytes(config, chunk, chunk, 1) +
+         product_bytes(config, chunk);
 }
 
 BackendOptions with_packed_budget(BackendOptions options, const model::Config& config, const gguf::File& file) {

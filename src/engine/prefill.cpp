@@ -1,5 +1,7 @@
 // The forward pass over one chunk, as the paper draws it: embed; per layer project -> append -> plan (profile, budget,
 // select) -> attend -> finish; logits. Everything is recorded on the session's stream, which runs it afterwards.
+#include <algorithm>
+
 #include "engine/session_state.h"
 #include "engine/wanted_logits.h"
 
@@ -10,7 +12,8 @@ Result<Session::State::Rows> Session::State::record(std::span<const int32_t> chu
   kv::Store& cache = reading();
   const int32_t first = cache.next_position();
   EI_RETURN_IF_ERROR(cache.reserve(tokens));
-  EI_ASSIGN_OR_RETURN(model::Activations act, model.activations(*stream, tokens));
+  // Longer than a batch where a method looks at the whole prompt before it decides.
+  EI_ASSIGN_OR_RETURN(model::Activations act, model.activations(*stream, tokens, std::min(tokens, batch)));
   Rows out;
   EI_ASSIGN_OR_RETURN(out.logits, stream->scratch(kLogitsSlot, rows.logits, model.config().vocab));
   if (plan) EI_RETURN_IF_ERROR(planner->begin_chunk(*stream, first, tokens));
@@ -24,15 +27,19 @@ Result<Session::State::Rows> Session::State::record(std::span<const int32_t> chu
     if (compressor) compressor->observer().record(*stream, layer, model.query(act), first);
     // Behind the last layer's keys and values only the rows whose logits are wanted matter.
     const bool last = layer + 1 == model.num_layers();
-    const model::Activations wanted = last ? act.tail(rows.tail) : act;
+    const int64_t wanted = last ? rows.tail : tokens;
     const BlockPlan* blocks = nullptr;  // null: everything is read
     if (plan && planner->plans(layer))
-      blocks = planner->record(*stream, layer, model.query(act), cache.view(layer), wanted.x.rows);
-    if (wanted.x.rows == 0) break;
-    attend(layer, wanted, static_cast<int32_t>(first + tokens - wanted.x.rows), blocks);
-    model.finish_layer(*stream, layer, wanted);
+      blocks = planner->record(*stream, layer, model.query(act), cache.view(layer), wanted);
+    if (wanted == 0) break;
+    for (int64_t row = tokens - wanted, end = 0; row < tokens; row = end) {
+      end = std::min(tokens, row - row % act.piece() + act.piece());
+      const model::Activations piece = act.rows(row, end - row);
+      attend(layer, piece, static_cast<int32_t>(first + row), blocks);
+      model.finish_layer(*stream, layer, piece);
+    }
     if (on_layers && !last) stream->host([this, layer] { on_layers(layer + 1); });
-    if (last) out.normed = wanted.normed;
+    if (last) out.normed = act.normed.row_range(tokens - wanted, wanted);
   }
   if (rows.tail > 0) model.logits(*stream, out.normed.row_range(0, out.logits.rows), out.logits);
   return out;

@@ -127,14 +127,17 @@ TEST(SparsePrefill, EveryModeAndRankRuns) {
   }
 }
 
+// And in pieces, which may end inside a segment.
 TEST(SparsePrefill, TheReleasedPresetReadsAPromptAsOneChunk) {
   SessionOptions options;
   options.method = "entropyinfer-released";
   options.kv = policy::KvOptions{};
   const std::vector<int32_t> tokens = random_tokens(6000, 14);
   const std::vector<float> whole = logits_behind(options, tokens);
-  options.batch = 512;
-  EXPECT_EQ(logits_behind(options, tokens), whole);
+  for (const int64_t batch : {512, 200}) {
+    options.batch = batch;
+    EXPECT_EQ(logits_behind(options, tokens), whole) << batch;
+  }
 }
 
 }  // namespace

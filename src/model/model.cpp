@@ -4,37 +4,36 @@ namespace ei::model {
 
 namespace {
 enum Slot : int { kX, kNormed, kQkv, kAttended, kBranch, kGateUp, kHidden };
-
-Matrix last_rows(Matrix matrix, int64_t count) { return matrix.row_range(matrix.rows - count, count); }
 }  // namespace
 
-Activations Activations::tail(int64_t count) const {
-  return {.x = last_rows(x, count),
-          .normed = last_rows(normed, count),
-          .qkv = last_rows(qkv, count),
-          .attended = last_rows(attended, count),
-          .branch = last_rows(branch, count),
-          .gate_up = last_rows(gate_up, count),
-          .hidden = last_rows(hidden, count)};
+Activations Activations::rows(int64_t begin, int64_t count) const {
+  return {.x = x.row_range(begin, count),
+          .normed = normed.row_range(begin, count),
+          .qkv = qkv.row_range(begin, count),
+          .attended = attended.row_range(0, count),
+          .branch = branch.row_range(0, count),
+          .gate_up = gate_up.row_range(0, count),
+          .hidden = hidden.row_range(0, count)};
 }
 
-int64_t activation_bytes(const Config& config, int64_t tokens, int64_t logits_rows) {
+int64_t activation_bytes(const Config& config, int64_t tokens, int64_t piece, int64_t logits_rows) {
   const int64_t q = static_cast<int64_t>(config.heads) * config.head_dim;
   const int64_t kv = static_cast<int64_t>(config.kv_heads) * config.head_dim;
-  const int64_t per_token =
-      3 * static_cast<int64_t>(config.width) + 2 * q + 2 * kv + 3 * static_cast<int64_t>(config.ffn_width);
-  return (tokens * per_token + logits_rows * config.vocab) * static_cast<int64_t>(sizeof(float));
+  const int64_t width = config.width;
+  const int64_t of_token = 2 * width + q + 2 * kv;
+  const int64_t of_piece = width + q + 3 * static_cast<int64_t>(config.ffn_width);
+  return (tokens * of_token + piece * of_piece + logits_rows * config.vocab) * static_cast<int64_t>(sizeof(float));
 }
 
-Result<Activations> Model::activations(Stream& stream, int64_t tokens) const {
+Result<Activations> Model::activations(Stream& stream, int64_t tokens, int64_t piece) const {
   Activations act;
   EI_ASSIGN_OR_RETURN(act.x, stream.scratch(kX, tokens, config_.width));
   EI_ASSIGN_OR_RETURN(act.normed, stream.scratch(kNormed, tokens, config_.width));
   EI_ASSIGN_OR_RETURN(act.qkv, stream.scratch(kQkv, tokens, query_width() + 2 * kv_width()));
-  EI_ASSIGN_OR_RETURN(act.attended, stream.scratch(kAttended, tokens, query_width()));
-  EI_ASSIGN_OR_RETURN(act.branch, stream.scratch(kBranch, tokens, config_.width));
-  EI_ASSIGN_OR_RETURN(act.gate_up, stream.scratch(kGateUp, tokens, 2 * static_cast<int64_t>(config_.ffn_width)));
-  EI_ASSIGN_OR_RETURN(act.hidden, stream.scratch(kHidden, tokens, config_.ffn_width));
+  EI_ASSIGN_OR_RETURN(act.attended, stream.scratch(kAttended, piece, query_width()));
+  EI_ASSIGN_OR_RETURN(act.branch, stream.scratch(kBranch, piece, config_.width));
+  EI_ASSIGN_OR_RETURN(act.gate_up, stream.scratch(kGateUp, piece, 2 * static_cast<int64_t>(config_.ffn_width)));
+  EI_ASSIGN_OR_RETURN(act.hidden, stream.scratch(kHidden, piece, config_.ffn_width));
   return act;
 }
 

@@ -9,22 +9,24 @@
 
 namespace ei::model {
 
-// Activations of one chunk, in stream memory.
+// Activations of one chunk, in stream memory. Attention and what follows it take a piece of its rows at a time, usually
+// all of them.
 struct Activations {
   Matrix x;         // [tokens, width] residual stream
   Matrix normed;    // [tokens, width] x behind the next norm
   Matrix qkv;       // [tokens, (heads + 2 kv_heads) * head_dim]
-  Matrix attended;  // [tokens, heads * head_dim]
-  Matrix branch;    // [tokens, width] what attention or feed-forward adds
-  Matrix gate_up;   // [tokens, 2 * ffn_width]
-  Matrix hidden;    // [tokens, ffn_width]
+  Matrix attended;  // [piece, heads * head_dim]
+  Matrix branch;    // [piece, width] what attention or feed-forward adds
+  Matrix gate_up;   // [piece, 2 * ffn_width]
+  Matrix hidden;    // [piece, ffn_width]
 
-  // The last `count` rows of everything.
-  Activations tail(int64_t count) const;
+  int64_t piece() const { return attended.rows; }
+  // `count` rows of the chunk, at most a piece.
+  Activations rows(int64_t begin, int64_t count) const;
 };
 
-// Bytes of the activations of `tokens` tokens plus `logits_rows` rows of logits.
-int64_t activation_bytes(const Config& config, int64_t tokens, int64_t logits_rows);
+// Bytes of the activations of `tokens` tokens in pieces of `piece`, plus `logits_rows` rows of logits.
+int64_t activation_bytes(const Config& config, int64_t tokens, int64_t piece, int64_t logits_rows);
 
 class Model {
  public:
@@ -33,7 +35,7 @@ class Model {
   const Config& config() const { return config_; }
   int num_layers() const { return config_.layers; }
 
-  Result<Activations> activations(Stream& stream, int64_t tokens) const;
+  Result<Activations> activations(Stream& stream, int64_t tokens, int64_t piece) const;
   // x = embedding of the tokens, normed = x behind the first layer's norm
   void embed(Stream& stream, std::span<const int32_t> tokens, const Activations& act) const;
   // Q, K and V of the layer; Q and K normalised and rotated, K and V written into the store

@@ -91,6 +91,11 @@ int64_t Planner::chunk_end(int64_t first, int64_t batch) const {
   return std::min(end, prompt_end_);
 }
 
+int64_t Planner::longest_chunk(int64_t tokens, int64_t batch) const {
+  if (options().rigid_test == policy::RigidTest::kWholeTrace) return tokens;
+  return std::min(tokens, std::max(batch, int64_t{options().segment}));
+}
+
 Status Planner::begin_prompt(int64_t end) {
   prompt_end_ = end;
   return index_.reserve(end);

@@ -40,6 +40,8 @@ class Planner {
   Status begin_prompt(int64_t end);
   // Where a chunk of about `batch` tokens that begins at `first` ends: at a segment, or with the prompt.
   int64_t chunk_end(int64_t first, int64_t batch) const;
+  // At most, of a prompt of `tokens` tokens that are still to be read.
+  int64_t longest_chunk(int64_t tokens, int64_t batch) const;
 
   // One chunk: begin, record() every planned layer, synchronize the stream, then finish or undo.
   Status begin_chunk(Stream& stream, int64_t first, int64_t tokens);
