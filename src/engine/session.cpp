@@ -169,11 +169,11 @@ Status Session::truncate(int64_t position) {
                       "and read on from there",
                       static_cast<long long>(position), static_cast<long long>(point));
   }
-  if (state_->compressor) state_->compressor->observer().truncate(static_cast<int32_t>(position));
   state_->logits.clear();
   state_->view.reset();
   if (state_->planner) state_->planner->truncate(position);
   EI_RETURN_IF_ERROR(state_->store.truncate(static_cast<int32_t>(position)));
+  if (state_->compressor) state_->compressor->rewound(state_->store);
   state_->held.resize(static_cast<size_t>(position));
   return {};
 }

@@ -65,11 +65,26 @@ Compressor::Compressor(const Backend& backend, std::unique_ptr<policy::KvMethod>
       method_(std::move(method)),
       shape_(std::move(shape)),
       observer_(std::move(observer)),
-      schedule_(method_->options()) {}
+      schedule_(method_->options()),
+      carried_(method_->options().carry) {}
 
 void Compressor::restart() {
   schedule_.restart();
   observer_.truncate(0);
+  carried_.clear();
+}
+
+void Compressor::take(Stream& stream, const Compressor& from) {
+  observer_.take(stream, from.observer_);
+  // Scores of another method mean something else.
+  if (options().rule == from.options().rule) carried_ = from.carried_;
+}
+
+void Compressor::rewound(const Store& store) {
+  observer_.truncate(store.next_position());
+  size_t index = 0;
+  for (int layer = 0; layer < static_cast<int>(shape_.windows.size()); ++layer)
+    if (takes_part(layer)) carried_.trim(index++, lengths_of(store.view(layer)));
 }
 
 int64_t Compressor::most_held(const Store& store) const {
@@ -103,12 +118,15 @@ int64_t Compressor::bytes_for(int64_t slots) const {
   return slots * (2 * shape_.heads + (4 + ratings) * method_->num_sets()) * static_cast<int64_t>(sizeof(float));
 }
 
-Result<int64_t> Compressor::compress(Stream& stream, Store& store) const {
+Result<int64_t> Compressor::compress(Stream& stream, Store& store) {
+  if (store.exact()) carried_.clear();  // nothing was left out of this cache yet
+  carried_.begin();
   EI_ASSIGN_OR_RETURN(Decision decision, begin(stream, store));
   for (size_t index = 0; index < decision.layers.size(); ++index)
     EI_RETURN_IF_ERROR(rate(stream, store, index, decision));
   if (decision.budgets.empty()) share_out(stream, decision);
   EI_RETURN_IF_ERROR(stream.synchronize());
+  carried_.commit();
   const int64_t before = store.evicted();
   for (int layer = 0; layer < store.config().layers; ++layer) {
     const LayerKeeps& keeps = decision.keeps[static_cast<size_t>(layer)];
@@ -145,7 +163,7 @@ Result<Compressor::Decision> Compressor::begin(Stream& stream, const Store& stor
   return decision;
 }
 
-Status Compressor::rate(Stream& stream, const Store& store, size_t index, Decision& decision) const {
+Status Compressor::rate(Stream& stream, const Store& store, size_t index, Decision& decision) {
   const int layer = decision.layers[index];
   const KvView view = store.view(layer);
   const bool known = !decision.budgets.empty();
@@ -156,7 +174,7 @@ Status Compressor::rate(Stream& stream, const Store& store, size_t index, Decisi
     EI_ASSIGN_OR_RETURN(keys, measure_keys(*backend_, view, measure, longest_head(view)));
   }
   // The next layer's measurements go to the same place, so this layer's turn is now.
-  stream.host([this, view, index, layer, known, keys = std::move(keys), &decision] {
+  stream.host([this, view, index, known, keys = std::move(keys), &decision] {
     const std::vector<int64_t> lengths = lengths_of(view);
     policy::LayerMeasures measured{.layer = static_cast<int32_t>(index),
                                    .lengths = lengths,
@@ -166,10 +184,8 @@ Status Compressor::rate(Stream& stream, const Store& store, size_t index, Decisi
                                    .aligned = aligned(view)};
     if (decision.entropy != nullptr) measured.row_entropy = {decision.entropy, static_cast<size_t>(shape_.heads)};
     policy::LayerRating rating = method_->rate(measured);
-    if (known) {
-      decision.keeps[static_cast<size_t>(layer)] = method_->keep(rating, decision.budgets[index]);
-      return;
-    }
+    carried_.add_to(index, rating);
+    if (known) return keep(index, rating, decision);
     decision.states[index].entropy = rating.entropy;
     decision.ratings[index] = std::move(rating);
   });
@@ -177,15 +193,20 @@ Status Compressor::rate(Stream& stream, const Store& store, size_t index, Decisi
 }
 
 // Where entropies decide: all layers have been rated, now they divide the slots.
-void Compressor::share_out(Stream& stream, Decision& decision) const {
+void Compressor::share_out(Stream& stream, Decision& decision) {
   stream.host([this, &decision] { decision.budgets = method_->layer_budgets(decision.budget, decision.states); });
   for (size_t index = 0; index < decision.layers.size(); ++index) {
     stream.host([this, index, &decision] {
-      LayerKeeps& keeps = decision.keeps[static_cast<size_t>(decision.layers[index])];
-      keeps = method_->keep(decision.ratings[index], decision.budgets[index]);
+      keep(index, decision.ratings[index], decision);
       decision.ratings[index] = {};
     });
   }
+}
+
+void Compressor::keep(size_t index, const policy::LayerRating& rating, Decision& decision) {
+  LayerKeeps& keeps = decision.keeps[static_cast<size_t>(decision.layers[index])];
+  keeps = method_->keep(rating, decision.budgets[index]);
+  carried_.remember(index, rating, keeps);
 }
 
 void Compressor::measure_attention(Stream& stream, const KvView& view, int layer, const Decision& decision) const {

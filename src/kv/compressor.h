@@ -8,6 +8,7 @@
 
 #include "backend/backend.h"
 #include "base/result.h"
+#include "kv/carried_scores.h"
 #include "kv/observer.h"
 #include "kv/store.h"
 #include "policy/kv/method.h"
@@ -38,6 +39,10 @@ class Compressor {
   bool token_appended(const Store& store) { return schedule_.token_appended(over_budget(store)); }
   // Another cache is gone on with, as if it had just been read; what was observed of the last one is forgotten.
   void restart();
+  // The cache goes on from where that of another compressor stands.
+  void take(Stream& stream, const Compressor& from);
+  // The cache was rewound to its present end.
+  void rewound(const Store& store);
 
   // What the schedule compares with the budget: the most slots a kv_head holds that a compression could drop some of;
   // where kv_heads share unevenly, the mean of a layer's, and where layers do, the mean of them. Of a layer with a
@@ -49,7 +54,7 @@ class Compressor {
   // Compresses every layer that holds more than its budget; returns the slots dropped. Layers with a sliding window
   // lose exactly what no query can see any more, neither the next one nor any within a rewind of the observed window.
   // All is decided before anything is dropped: an interruption while measuring changes nothing.
-  Result<int64_t> compress(Stream& stream, Store& store) const;
+  Result<int64_t> compress(Stream& stream, Store& store);
 
   // Memory of a compression of `slots` slots, beside the cache.
   int64_t bytes_for(int64_t slots) const;
@@ -77,9 +82,10 @@ class Compressor {
   bool takes_part(int layer) const { return shape_.windows[static_cast<size_t>(layer)] == 0; }
   // The steps of compress(), in the order in which they run. Each fills the decision when the stream does.
   Result<Decision> begin(Stream& stream, const Store& store) const;
-  Status rate(Stream& stream, const Store& store, size_t index, Decision& decision) const;
+  Status rate(Stream& stream, const Store& store, size_t index, Decision& decision);
   void measure_attention(Stream& stream, const KvView& view, int layer, const Decision& decision) const;
-  void share_out(Stream& stream, Decision& decision) const;
+  void share_out(Stream& stream, Decision& decision);
+  void keep(size_t index, const policy::LayerRating& rating, Decision& decision);
   LayerKeeps keep_window(const Store& store, int layer) const;
 
   const Backend* backend_;
@@ -87,6 +93,7 @@ class Compressor {
   CompressorShape shape_;
   Observer observer_;
   policy::KvSchedule schedule_;
+  CarriedScores carried_;
 };
 
 }  // namespace ei::kv

@@ -77,7 +77,7 @@ class CompressedCache {
 
   void rewind(int32_t position) {
     ASSERT_TRUE(store.truncate(position).ok());
-    compressor.observer().truncate(position);
+    compressor.rewound(store);
     queries.resize(static_cast<size_t>(position * kWidth));
   }
 

@@ -96,6 +96,10 @@ std::vector<KvSpec> make_kv_table() {
       kv_spec("kv-repeat", "R", "N", "compress again every N generated tokens when over the budget; 0: only once",
               compresses, whole_field(&O::repeat, 0)),
       kv_spec(
+          "kv-carry", "", "X", "share of a slot's score that counts beside the one of the next compression",
+          [](const O& options) { return compresses(options) && options.repeat > 0; }, real_field(&O::carry, 0, 1),
+          kResearch),
+      kv_spec(
           "kv-granularity", "", "WHO",
           "who chooses its slots: kv_head, head (every query head; a kv_head keeps what any of them keeps) or layer "
           "(one set for all)",

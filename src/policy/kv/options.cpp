@@ -100,6 +100,8 @@ Status validate(const KvOptions& options) {
                       options.window, options.budget);
   if (options.gap < -1) return make_error(ErrorKind::kUsage, "gap must be at least -1: %d", options.gap);
   if (options.repeat < 0) return make_error(ErrorKind::kUsage, "repeat must be at least 0: %d", options.repeat);
+  if (!(options.carry >= 0 && options.carry <= 1))
+    return make_error(ErrorKind::kUsage, "carry must lie between 0 and 1: %g", options.carry);
   if (options.kernel < 1 || options.kernel % 2 == 0)
     return make_error(ErrorKind::kUsage, "pooling kernel must be odd and positive: %d", options.kernel);
   if (options.samples < 1) return make_error(ErrorKind::kUsage, "samples must be positive: %d", options.samples);

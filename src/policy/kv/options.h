@@ -70,6 +70,7 @@ struct KvOptions {
   int32_t gap = 16;                // generated tokens to wait for; -1: compress when the prompt has been read
   int32_t window = 32;             // W: recorded queries, and the most recent slots, which always stay
   int32_t repeat = 256;            // R: look again every R generated tokens; 0: once only
+  double carry = 0;                // share of a slot's score that counts beside the next one
   Pooling pooling = Pooling::kAverage;
   int32_t kernel = 5;  // slots pooled together, odd
   GroupAggregate aggregate = GroupAggregate::kMean;
