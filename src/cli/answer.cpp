@@ -41,7 +41,7 @@ GenerateOptions generate_options(const Settings& settings, const Interrupts& int
   options.ignore_eos = settings.ignore_eos;
   options.stop = settings.stop;
   options.stop_soon = &interrupts.stop_soon();
-  text::SamplerOptions& sampler = options.sampler;
+  text::SamplerOptions& sampler = options.sampler = settings.sampling;
   if (settings.seed >= 0) sampler.seed = static_cast<uint32_t>(settings.seed);
   sampler.temp = static_cast<float>(settings.temp);
   sampler.top_k = static_cast<int>(std::max<int64_t>(settings.top_k, 0));

@@ -137,8 +137,8 @@ class Scorer {
 
   // `done` tokens of the chunk that is being read; both sides count.
   void show(int64_t done) const {
-    const int64_t total = num_chunks() * context_tokens_ * (other_ ? 2 : 1);
-    progress_->update(read_tokens_ + done, total, now_s() - start_s_);
+    const int64_t round = context_tokens_ * (other_ ? 2 : 1);
+    progress_->update_rounds(read_tokens_ + done, round * num_chunks(), round, now_s() - start_s_);
   }
 
   const CommandContext& context_;

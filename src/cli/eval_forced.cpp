@@ -148,8 +148,8 @@ class Evaluation {
 
   void show_progress(int64_t more) {
     const int64_t readings = static_cast<int64_t>(tested_.size()) + (sides_.other ? 1 : 0);
-    const int64_t total = readings * context_.settings.eval_contexts * context_.settings.eval_length;
-    progress_.update(done_ + more, total, now_s() - start_s_);
+    const int64_t round = readings * context_.settings.eval_length;
+    progress_.update_rounds(done_ + more, round * context_.settings.eval_contexts, round, now_s() - start_s_);
   }
 
   void account(const eval::Exam& exam, std::span<const eval::ExamAnswer> answers, double density, EvalSide& out) {

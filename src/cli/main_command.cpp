@@ -99,9 +99,9 @@ int run_main(int count, char** arguments) {
     return refuse({ErrorKind::kUsage, "no command given; see entropyinfer --help"},
                   find_log_file(~0u, words, environment));
   }
-  if (words[0] == "-h" || words[0] == "--help") {
+  if (words[0] == "-h" || words[0] == "--help" || words[0] == "help") {
     if (words.size() == 1) return print_text(main_help());
-    if (const CommandEntry* asked = find_command(words[1])) return print_text(command_help(*asked, false));
+    if (const CommandEntry* asked = find_command(words[1])) return print_text(command_help(*asked, HelpPage::kFirst));
     return refuse({ErrorKind::kUsage, "no help for '" + words[1] + "'; see entropyinfer --help"}, "");
   }
   if (words[0] == "--version") return print_text(version_text() + "\n");
@@ -118,7 +118,9 @@ int run_main(int count, char** arguments) {
   }
   const Result<Settings> settings = parse_settings(*entry, rest, environment);
   if (!settings.ok()) return refuse(settings.error(), find_log_file(entry->command, rest, environment));
-  if (settings->help || settings->help_all) return print_text(command_help(*entry, settings->help_all));
+  if (settings->help_all) return print_text(command_help(*entry, HelpPage::kAll));
+  if (settings->help_methods) return print_text(command_help(*entry, HelpPage::kMethods));
+  if (settings->help) return print_text(command_help(*entry, HelpPage::kFirst));
   if (settings->version) return print_text(version_text() + "\n");
   if (settings->list_devices) return print_text(device_list(settings->json));
   return run_command(*entry, *settings, interrupts);

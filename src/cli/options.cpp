@@ -9,6 +9,7 @@
 #include "cli/kv_options.h"
 #include "cli/method_options.h"
 #include "cli/model_overrides.h"
+#include "cli/sampler_flags.h"
 #include "policy/registry.h"
 
 namespace ei::cli {
@@ -266,7 +267,9 @@ std::vector<Option> other_options() {
        filled(&Settings::config)},
       {"--version", "", "print the version and leave", kEvery, toggle(&Settings::version)},
       {"-h --help", "", "this text", kEvery, toggle(&Settings::help)},
-      {"--help-all", "", "the same with the options for research", kEvery, toggle(&Settings::help_all)},
+      {"--help-methods", "", "how each method can be told to work, research included",
+       kGenerate | kBench | kPerplexity | kEval | kDemo, toggle(&Settings::help_methods)},
+      {"--help-all", "", "every option", kEvery, toggle(&Settings::help_all)},
   };
 }
 }  // namespace
@@ -297,10 +300,27 @@ std::string_view Option::name() const {
 
 const std::vector<Option>& options() {
   static const std::vector<Option> table = [] {
+    struct Section {
+      std::string_view heading;
+      std::vector<Option> (*options)();
+      bool of_methods = false;
+    };
     std::vector<Option> all;
-    for (auto part : {model_options, prefill_flags, kv_flags, prompt_options, generation_options, bench_options,
-                      eval_flags, other_options, llama_options}) {
-      for (Option& option : part()) all.push_back(std::move(option));
+    for (const Section& section : {Section{"Model", model_options},
+                                   {"Prompt", prompt_options},
+                                   {"Generation", generation_options},
+                                   {"More samplers", sampler_flags},
+                                   {"What of a prompt is read", prefill_flags, true},
+                                   {"What of the KV cache stays", kv_flags, true},
+                                   {"Tests", bench_options},
+                                   {"Evaluation", eval_flags},
+                                   {"Everything else", other_options},
+                                   {"Of llama.cpp, accepted without effect", llama_options}}) {
+      for (Option& option : section.options()) {
+        option.section = section.heading;
+        option.of_methods = section.of_methods;
+        all.push_back(std::move(option));
+      }
     }
     return all;
   }();

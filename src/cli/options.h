@@ -2,6 +2,7 @@
 // it. The command line, the environment, the config file and --help all read this table.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,7 +41,9 @@ struct Option {
   std::string_view help;
   unsigned commands = 0;  // which subcommands take it
   Binding binding;
-  bool research = false;  // left out of the first page of --help
+  bool research = false;          // left out of the first page of --help
+  bool of_methods = false;        // says how a method works
+  std::string_view section = {};  // its heading in --help
 
   std::string_view name() const;  // "ctx-size": the key of a config file
 };
@@ -63,8 +66,12 @@ std::string environment_name(std::string_view option_name);
 // The KV recipes and prefill policies of this build.
 const std::vector<std::string>& method_names();
 
+enum class HelpPage : uint8_t {
+  kFirst,    // without what is for research
+  kMethods,  // the options of methods alone, all of them
+  kAll,
+};
 std::string main_help();
-// `all`: research options too.
-std::string command_help(const CommandEntry& entry, bool all);
+std::string command_help(const CommandEntry& entry, HelpPage page);
 
 }  // namespace ei::cli

@@ -246,7 +246,7 @@ Result<Settings> parse_settings(const CommandEntry& entry, std::span<const std::
     const std::string_view name = flag.option->name();
     if (name != "help" && name != "help-all" && name != "version") continue;
     EI_RETURN_IF_ERROR(apply(flag, settings));
-    if (settings.help || settings.help_all || settings.version)
+    if (settings.help || settings.help_methods || settings.help_all || settings.version)
       return settings;  // these are given whatever else is wrong
   }
   std::vector<Given> upper = upper_levels(entry.command, flags, environment);

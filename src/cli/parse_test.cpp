@@ -253,8 +253,8 @@ TEST(Options, EveryOneHasAUniqueSpellingHelpAndATwinPerCommand) {
   for (const CommandEntry& entry : commands()) {
     std::set<std::string> spellings;
     std::set<std::string> variables;
-    const std::string help = command_help(entry, true);
-    const std::string first_page = command_help(entry, false);
+    const std::string help = command_help(entry, HelpPage::kAll);
+    const std::string first_page = command_help(entry, HelpPage::kFirst);
     for (const Option& option : options()) {
       if ((option.commands & entry.command) == 0) continue;
       for (const std::string& spelling : split(option.spellings, ' ')) {

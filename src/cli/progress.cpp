@@ -36,6 +36,18 @@ double PromptClock::left_s(int64_t done, int64_t total, double elapsed_s) {
   return linear * (end - now) + growth * (end * end - now * now);
 }
 
+double RoundsClock::left_s(int64_t done, int64_t total, int64_t round, double elapsed_s) {
+  if (done <= 0 || round <= 0) return 0;
+  if (done / round > rounds_) {
+    rounds_ = done / round;
+    rounds_s_ = elapsed_s;
+  }
+  if (rounds_ == 0) return elapsed_s * static_cast<double>(total - done) / static_cast<double>(done);
+  const double one_s = rounds_s_ / static_cast<double>(rounds_);
+  const double rounds_left = static_cast<double>(total) / static_cast<double>(round) - static_cast<double>(rounds_);
+  return std::max(0.0, one_s * rounds_left - (elapsed_s - rounds_s_));
+}
+
 std::string bar_text(const std::string& label, const BarState& state, int64_t columns) {
   const auto [done, total, elapsed_s, left_s] = state;
   const std::string percent = str_format(" %3lld%%", static_cast<long long>(100 * done / total));
@@ -60,6 +72,11 @@ Progress::~Progress() { finish(); }
 
 void Progress::update(int64_t done, int64_t total, double elapsed_s) {
   update({.done = done, .total = total, .elapsed_s = elapsed_s, .left_s = clock_.left_s(done, total, elapsed_s)});
+}
+
+void Progress::update_rounds(int64_t done, int64_t total, int64_t round, double elapsed_s) {
+  const double left_s = rounds_clock_.left_s(done, total, round, elapsed_s);
+  update({.done = done, .total = total, .elapsed_s = elapsed_s, .left_s = left_s});
 }
 
 void Progress::update(const BarState& state) {

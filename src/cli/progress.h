@@ -33,6 +33,16 @@ class PromptClock {
   std::vector<Mark> marks_;
 };
 
+// The same of several rounds that cost alike, each of `round` tokens: what whole ones took tells most.
+class RoundsClock {
+ public:
+  double left_s(int64_t done, int64_t total, int64_t round, double elapsed_s);
+
+ private:
+  int64_t rounds_ = 0;   // that are over
+  double rounds_s_ = 0;  // and what they took
+};
+
 class Progress {
  public:
   Progress(const Console& console, std::string label);
@@ -43,6 +53,8 @@ class Progress {
   void update(int64_t done, int64_t total, double elapsed_s);
   // The same where somebody knows better how much is left: several prompts of unequal length.
   void update(const BarState& state);
+  // The same of several rounds of `round` tokens each.
+  void update_rounds(int64_t done, int64_t total, int64_t round, double elapsed_s);
   // Removes the bar, so that an answer starts on a clean line.
   void finish();
 
@@ -53,6 +65,7 @@ class Progress {
   const Console& console_;
   const std::string label_;
   PromptClock clock_;
+  RoundsClock rounds_clock_;
   double shown_s_ = 0;  // when something was last shown
   bool bar_drawn_ = false;
 };

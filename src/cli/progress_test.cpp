@@ -39,5 +39,14 @@ TEST(PromptClock, DividesALinearTimeEvenlyAndBeginsAnew) {
                   1e-9);
 }
 
+TEST(RoundsClock, GoesByTheRoundsThatAreOver) {
+  RoundsClock clock;
+  EXPECT_NEAR(clock.left_s(50, 400, 100, 1.0), 7.0, 1e-9);  // nothing better is known
+  EXPECT_NEAR(clock.left_s(100, 400, 100, 4.0), 12.0, 1e-9);
+  EXPECT_NEAR(clock.left_s(150, 400, 100, 5.0), 11.0, 1e-9);  // a second round that begins quickly ends as late
+  EXPECT_NEAR(clock.left_s(200, 400, 100, 10.0), 10.0, 1e-9);
+  EXPECT_NEAR(clock.left_s(400, 400, 100, 20.0), 0.0, 1e-9);
+}
+
 }  // namespace
 }  // namespace ei::cli

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "text/sampler.h"
+
 namespace ei::cli {
 
 struct Settings {
@@ -52,6 +54,7 @@ struct Settings {
   int64_t repeat_last_n = 64;
   double presence_penalty = 0.0;
   double frequency_penalty = 0.0;
+  text::SamplerOptions sampling;  // what has no field of its own here (sampler_flags.cpp)
   bool ignore_eos = false;
   std::vector<std::string> stop;
   std::string grammar;
@@ -70,6 +73,7 @@ struct Settings {
   std::string config;
   std::vector<std::string> notes;  // switches of llama.cpp that change nothing here, and why
   bool help = false;
+  bool help_methods = false;
   bool help_all = false;
   bool version = false;
   bool list_devices = false;

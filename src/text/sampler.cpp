@@ -18,40 +18,9 @@
 namespace ei::text {
 namespace {
 
-constexpr int kWholeHistory = 131072;
 constexpr float kImpossible = -std::numeric_limits<float>::infinity();
 // An ambiguous grammar can double its open alternatives with every token; one step this slow is the last.
 constexpr double kMaxGrammarStepS = 0.5;
-
-struct SamplerDeleter {
-  void operator()(llama_sampler* sampler) const { llama_sampler_free(sampler); }
-};
-using SamplerPtr = std::unique_ptr<llama_sampler, SamplerDeleter>;
-
-Status check_range(const char* name, float value, float low, float high) {
-  if (value >= low && value <= high) return {};  // false for NaN
-  return make_error(ErrorKind::kUsage, "%s must be between %g and %g: %g", name, static_cast<double>(low),
-                    static_cast<double>(high), static_cast<double>(value));
-}
-
-Status check_options(const SamplerOptions& options) {
-  EI_RETURN_IF_ERROR(check_range("temp", options.temp, -1000.0f, 1000.0f));
-  EI_RETURN_IF_ERROR(check_range("top-p", options.top_p, 0.0f, 1.0f));
-  EI_RETURN_IF_ERROR(check_range("min-p", options.min_p, 0.0f, 1.0f));
-  EI_RETURN_IF_ERROR(check_range("typical-p", options.typical_p, 0.0f, 1.0f));
-  EI_RETURN_IF_ERROR(check_range("repeat-penalty", options.repeat_penalty, 0.001f, 1000.0f));
-  EI_RETURN_IF_ERROR(check_range("frequency-penalty", options.frequency_penalty, -1000.0f, 1000.0f));
-  EI_RETURN_IF_ERROR(check_range("presence-penalty", options.presence_penalty, -1000.0f, 1000.0f));
-  if (options.top_k < 0) return make_error(ErrorKind::kUsage, "top-k must be 0 (all) or more: %d", options.top_k);
-  if (options.repeat_last_n < -1 || options.repeat_last_n > kWholeHistory) {
-    return make_error(ErrorKind::kUsage, "repeat-last-n must be between -1 and %d: %d", kWholeHistory,
-                      options.repeat_last_n);
-  }
-  if (!options.grammar.empty() && !options.json_schema.empty()) {
-    return make_error(ErrorKind::kUsage, "grammar and json-schema exclude each other: give one of them");
-  }
-  return {};
-}
 
 }  // namespace
 
@@ -60,12 +29,10 @@ struct Sampler::Impl {
   size_t vocab_size = 0;
   Token end_token = kNoToken;
   uint32_t seed = 0;
-  bool greedy = false;
   std::vector<Token> banned;
-  SamplerPtr grammar;    // null without one
-  SamplerPtr penalties;  // null when off
-  size_t last_n = 0;     // tokens that they look back on
-  SamplerPtr chain;      // null when greedy
+  std::vector<std::pair<Token, float>> biases;
+  SamplerPtr grammar;  // null without one
+  SamplerChain chain;
   std::vector<llama_token_data> candidates;
   Status status;
 
@@ -83,6 +50,8 @@ void Sampler::Impl::load(std::span<const float> logits) {
   for (size_t i = 0; i < candidates.size(); ++i) {
     candidates[i] = {static_cast<Token>(i), std::isnan(logits[i]) ? kImpossible : logits[i], 0.0f};
   }
+  for (const auto& [token, bias] : biases)
+    if (static_cast<size_t>(token) < candidates.size()) candidates[static_cast<size_t>(token)].logit += bias;
   for (const Token token : banned) {
     if (static_cast<size_t>(token) < candidates.size()) candidates[static_cast<size_t>(token)].logit = kImpossible;
   }
@@ -96,8 +65,11 @@ void Sampler::Impl::apply_grammar() {
 // The choice among `candidates`, or kNoToken when none is possible.
 Token Sampler::Impl::pick() {
   llama_token_data_array array{candidates.data(), candidates.size(), -1, false};
-  if (penalties) llama_sampler_apply(penalties.get(), &array);
-  if (greedy) {
+  const bool possible =
+      std::any_of(array.data, array.data + array.size, [](const auto& c) { return c.logit > kImpossible; });
+  if (!possible) return kNoToken;
+  llama_sampler_apply(chain.steps.get(), &array);
+  if (!chain.draws) {
     const llama_token_data* best = nullptr;
     for (size_t i = 0; i < array.size; ++i) {
       const llama_token_data& candidate = array.data[i];
@@ -106,10 +78,6 @@ Token Sampler::Impl::pick() {
     }
     return best == nullptr ? kNoToken : best->id;
   }
-  const bool possible =
-      std::any_of(array.data, array.data + array.size, [](const auto& c) { return c.logit > kImpossible; });
-  if (!possible) return kNoToken;
-  llama_sampler_apply(chain.get(), &array);
   if (array.selected < 0 || static_cast<size_t>(array.selected) >= array.size) return kNoToken;
   const llama_token_data& chosen = array.data[array.selected];
   return chosen.logit == kImpossible ? kNoToken : chosen.id;
@@ -124,8 +92,7 @@ bool Sampler::Impl::grammar_allows(Token token) {
 
 void Sampler::Impl::accept_sampled(Token token) {
   if (grammar) llama_sampler_accept(grammar.get(), token);
-  if (penalties) llama_sampler_accept(penalties.get(), token);
-  if (chain) llama_sampler_accept(chain.get(), token);
+  llama_sampler_accept(chain.steps.get(), token);
 }
 
 Token Sampler::Impl::give_up(const char* why) {
@@ -157,7 +124,7 @@ Sampler::Sampler(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Sampler::~Sampler() = default;
 
 Result<std::unique_ptr<Sampler>> Sampler::create(const Tokenizer& tokenizer, const SamplerOptions& options) {
-  EI_RETURN_IF_ERROR(check_options(options));
+  EI_RETURN_IF_ERROR(check_sampler_options(options, tokenizer.vocab_size()));
   std::string grammar = options.grammar;
   if (!options.json_schema.empty()) {
     EI_ASSIGN_OR_RETURN(grammar, json_schema_to_gbnf(options.json_schema));
@@ -169,7 +136,7 @@ Result<std::unique_ptr<Sampler>> Sampler::create(const Tokenizer& tokenizer, con
     impl->vocab_size = static_cast<size_t>(tokenizer.vocab_size());
     impl->end_token = tokenizer.eos() != kNoToken ? tokenizer.eos() : std::max(tokenizer.eot(), Token{0});
     impl->seed = options.seed == kRandomSeed ? std::random_device{}() & 0x7FFFFFFFu : options.seed;
-    impl->greedy = options.temp <= 0.0f;
+    impl->biases = options.logit_bias;
     impl->banned = tokenizer.suppressed();
     for (Token token = 0; options.ignore_eos && token < tokenizer.vocab_size(); ++token) {
       if (tokenizer.is_end_of_generation(token)) impl->banned.push_back(token);
@@ -178,24 +145,7 @@ Result<std::unique_ptr<Sampler>> Sampler::create(const Tokenizer& tokenizer, con
       impl->grammar.reset(llama_sampler_init_grammar(impl->vocab, grammar.c_str(), "root"));
       if (!impl->grammar) return make_error(ErrorKind::kUsage, "grammar: libllama refuses it");
     }
-    const int last_n = options.repeat_last_n == -1 ? kWholeHistory : options.repeat_last_n;
-    impl->last_n = static_cast<size_t>(last_n);
-    const bool penalised =
-        options.repeat_penalty != 1.0f || options.frequency_penalty != 0.0f || options.presence_penalty != 0.0f;
-    if (last_n > 0 && penalised) {
-      impl->penalties.reset(llama_sampler_init_penalties(tokenizer.vocab_size(), last_n, options.repeat_penalty,
-                                                         options.frequency_penalty, options.presence_penalty));
-    }
-    if (!impl->greedy) {
-      impl->chain.reset(llama_sampler_chain_init(llama_sampler_chain_default_params()));
-      const auto add = [&](llama_sampler* sampler) { llama_sampler_chain_add(impl->chain.get(), sampler); };
-      if (options.top_k > 0) add(llama_sampler_init_top_k(options.top_k));
-      if (options.typical_p < 1.0f) add(llama_sampler_init_typical(options.typical_p, 1));
-      if (options.top_p < 1.0f) add(llama_sampler_init_top_p(options.top_p, 1));
-      if (options.min_p > 0.0f) add(llama_sampler_init_min_p(options.min_p, 1));
-      add(llama_sampler_init_temp(options.temp));
-      add(llama_sampler_init_dist(impl->seed));
-    }
+    impl->chain = make_sampler_chain(options, impl->vocab, tokenizer.vocab_size(), impl->seed);
     return std::unique_ptr<Sampler>(new Sampler(std::move(impl)));
   } catch (const std::bad_alloc&) {
     return make_error(ErrorKind::kMemory, "out of memory for the sampler");
@@ -213,15 +163,16 @@ Token Sampler::sample(std::span<const float> logits) {
 }
 
 void Sampler::accept(std::span<const Token> prompt) {
-  if (!impl_->penalties) return;
-  for (const Token token : prompt.last(std::min(prompt.size(), impl_->last_n))) {
+  const SamplerChain& chain = impl_->chain;
+  for (const Token token : prompt.last(std::min(prompt.size(), chain.last_n))) {
     const bool known = token >= 0 && static_cast<size_t>(token) < impl_->vocab_size;
-    if (known) llama_sampler_accept(impl_->penalties.get(), token);
+    for (llama_sampler* sampler : chain.history)
+      if (known) llama_sampler_accept(sampler, token);
   }
 }
 
 void Sampler::reset() {
-  for (llama_sampler* sampler : {impl_->grammar.get(), impl_->penalties.get(), impl_->chain.get()}) {
+  for (llama_sampler* sampler : {impl_->grammar.get(), impl_->chain.steps.get()}) {
     if (sampler != nullptr) llama_sampler_reset(sampler);
   }
   impl_->status = {};

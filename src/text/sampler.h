@@ -5,8 +5,11 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/result.h"
+#include "text/sampler_chain.h"
 #include "text/tokenizer.h"
 
 namespace ei::text {
@@ -20,16 +23,31 @@ struct SamplerOptions {
   float top_p = 0.95f;
   float min_p = 0.05f;
   float typical_p = 1.0f;
+  float top_n_sigma = -1.0f;     // <= 0: off
+  float xtc_probability = 0.0f;  // 0: off
+  float xtc_threshold = 0.1f;
+  float dynatemp_range = 0.0f;  // 0: the temperature does not move
+  float dynatemp_exponent = 1.0f;
+  int mirostat = 0;  // 1, 2: instead of all steps but penalties, dry and temperature
+  float mirostat_tau = 5.0f;
+  float mirostat_eta = 0.1f;
+  float dry_multiplier = 0.0f;  // 0: off
+  float dry_base = 1.75f;
+  int dry_allowed_length = 2;
+  int dry_penalty_last_n = -1;  // as repeat_last_n
+  std::vector<std::string> dry_sequence_breakers = {"\n", ":", "\"", "*"};
   float repeat_penalty = 1.0f;  // 1: off
   int repeat_last_n = 64;       // 0: off, -1: as far back as possible (131072)
   float frequency_penalty = 0.0f;
   float presence_penalty = 0.0f;
+  std::vector<std::pair<Token, float>> logit_bias{};  // added before anything else; -inf: never
+  std::vector<SamplerStep> steps = default_sampler_steps();
   bool ignore_eos = false;    // never pick a token that ends the generation
   std::string grammar{};      // GBNF with a `root` rule
   std::string json_schema{};  // turned into a grammar; not together with `grammar`
 };
 
-// Order: grammar, penalties, top-k, typical-p, top-p, min-p, temperature, draw (llama.cpp's default chain).
+// Order: biases, grammar, the steps (llama.cpp's chain), draw.
 // For one thread at a time. The tokenizer must outlive it.
 class Sampler {
  public:

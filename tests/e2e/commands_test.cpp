@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "base/result.h"
 #include "printed_json.h"
@@ -166,9 +167,27 @@ TEST(Help, IsThereForEveryCommand) {
       EXPECT_NE(outcome.out.find(std::string("usage: entropyinfer ") + command), std::string::npos);
       EXPECT_EQ(outcome.err, "");
       EXPECT_EQ(run({flag, command}).out, outcome.out);
+      std::istringstream lines(outcome.out);
+      for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
     }
+    EXPECT_EQ(run({"help", command}).out, run({command, "--help"}).out);
+    EXPECT_EQ(run({command, "--help-all"}).code, 0);
     EXPECT_EQ(run({command, "--version"}).out, run({"--version"}).out) << command;
   }
+}
+
+TEST(Help, BeginsWithWhatEveryoneNeedsAndListsTheMethods) {
+  const std::string page = run({"run", "--help"}).out;
+  const size_t model = page.find("-m, --model");
+  const size_t method = page.find("--method NAME");
+  EXPECT_LT(model, page.find("-p, --prompt"));
+  EXPECT_LT(page.find("-p, --prompt"), method);
+  EXPECT_LT(method, page.find("\nModel:\n"));
+  EXPECT_NE(page.find("\n  snapkv "), std::string::npos);
+  EXPECT_EQ(page.find("--spread-power"), std::string::npos);
+  const std::string methods = run({"run", "--help-methods"}).out;
+  EXPECT_NE(methods.find("--spread-power"), std::string::npos);
+  EXPECT_EQ(methods.find("--top-k"), std::string::npos);
 }
 
 TEST(Chat, KeepsEarlierTurnsInTheCache) {
