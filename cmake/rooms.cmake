@@ -54,6 +54,11 @@ function(ei_test name)
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)  # what tests share: tests/support
   target_compile_definitions(${name} PRIVATE EI_SOURCE_DIR="${CMAKE_SOURCE_DIR}" EI_BINARY_DIR="${CMAKE_BINARY_DIR}")
   target_compile_options(${name} PRIVATE -O0)
+  # Most of a test's compile time is other people's headers: a few files at a time, in every build.
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ON)
+  if(NOT CMAKE_UNITY_BUILD)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD_BATCH_SIZE 6)
+  endif()
   add_test(NAME ${name} COMMAND ${CMAKE_SOURCE_DIR}/tests/on_cores.sh $<IF:$<BOOL:${arg_SERIAL}>,2,1> $<TARGET_FILE:${name}>)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT ${EI_TEST_TIMEOUT})

@@ -198,6 +198,15 @@ class Tidy(Checkout):
         self.assertEqual(len(found), 2, found)
         self.assertIn("BadFirst", found[0])
 
+    def test_finds_sources_that_are_compiled_through_one_file(self):
+        self.write("src/base/a_test.cpp", "int BadFirst() { return 0; }\n")
+        self.write("src/base/b_test.cpp", "int good_name() { return 0; }\n")
+        included = "".join(f'#include "{self.root}/src/base/{name}_test.cpp"\n' for name in "ab")
+        self.add("build/Unity/unity_0_cxx.cxx", included)
+        found = self.problems(everything=True)
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("src/base/a_test.cpp:1:5:", found[0])
+
     def test_keeps_what_is_compiled_differently_apart(self):
         self.add("src/base/a.cpp", "int one() { return kValue; }\n", "-DkValue=1")
         self.add("src/base/b.cpp", "constexpr int kValue = 2;\n")

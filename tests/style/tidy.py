@@ -29,15 +29,22 @@ def read_commands(root, build, everything):
     """{source: compiler's arguments} of our own files in compile_commands.json."""
     commands = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
-        path = pathlib.Path(entry["directory"], entry["file"]).resolve()
-        if not path.is_relative_to(root) or path.is_relative_to(build):
-            continue
-        ships = path.is_relative_to(root / "src") and not path.name.endswith("_test.cpp")
-        if path.exists() and (everything or ships):
-            words = shlex.split(entry["command"])[1:]
-            at = words.index("-o")
-            commands[path] = tuple(words[:at])  # then the object, -c and the source
+        words = shlex.split(entry["command"])[1:]
+        arguments = tuple(words[: words.index("-o")])  # then the object, -c and the source
+        for path in compiled_sources(pathlib.Path(entry["directory"], entry["file"]).resolve(), build):
+            if not path.is_relative_to(root) or path.is_relative_to(build) or not path.exists():
+                continue
+            ships = path.is_relative_to(root / "src") and not path.name.endswith("_test.cpp")
+            if everything or ships:
+                commands[path] = arguments
     return commands
+
+
+def compiled_sources(path, build):
+    """The source itself, or those that CMake compiles together through it."""
+    if not (path.is_relative_to(build) and re.fullmatch(r"unity_\d+_cxx\.cxx", path.name) and path.exists()):
+        return [path]
+    return [pathlib.Path(name).resolve() for name in re.findall(r'^#include "(.+)"$', path.read_text(), re.MULTILINE)]
 
 
 def make_batches(commands):
