@@ -82,6 +82,7 @@ Result<Answer> answer(const CommandContext& context, Session& session, const Ans
   callbacks.on_text = [&](std::string_view text) {
     if (request.stream && !context.console.print(text)) context.interrupts.stop_soon().cancel();
   };
+  callbacks.on_prompt_read = request.on_prompt_read;
   context.interrupts.enter(Interrupts::Phase::kPrompt);
   Result<GenerateResult> result =
       generate(session, request.prompt.subspan(static_cast<size_t>(request.cached)), request.options, callbacks);

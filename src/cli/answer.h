@@ -33,6 +33,7 @@ struct AnswerRequest {
   bool json = false;                // an object also when Ctrl-C comes before the first token
   bool names_model = true;          // says which model it is when none was asked for, before the first reading
   GenerateOptions options = {};
+  std::function<Status()> on_prompt_read = {};  // before the first token
 };
 // kInterrupted when Ctrl-C came before the first token; afterwards the report says "interrupted".
 Result<Answer> answer(const CommandContext& context, Session& session, const AnswerRequest& request);

@@ -42,7 +42,9 @@ constexpr std::array<CommandEntry, 10> kCommands = {{
     {kMethods, "methods", "what --method takes: whose it is, what it measures, what is different here"},
 }};
 
-constexpr std::array<Exclusion, 15> kExclusions = {{
+constexpr std::array<Exclusion, 17> kExclusions = {{
+    {"prompt-cache", "logits-out"},
+    {"prompt-cache", "dump-plan"},
     {"prompt", "file", kTokenize},
     {"prompt", "file", kGenerate, true},
     {"system-prompt", "system-prompt-file"},
@@ -138,6 +140,9 @@ std::vector<Option> prompt_options() {
       {"--chat-template", "JINJA", "chat template instead of the model's (or the name chatml)", kGenerate,
        filled(&Settings::chat_template)},
       {"--chat-template-file", "FILE", "file with a chat template", kGenerate, filled(&Settings::chat_template_file)},
+      {"--prompt-cache", "FILE",
+       "keep what was read of the prompt in this file, and begin with what it holds of the next one", kRun,
+       filled(&Settings::prompt_cache)},
       {"-st --single-turn", "", "answer once, then leave (run always does)", kChat | kRun,
        toggle(&Settings::single_turn)},
       {"--kv-free", "",

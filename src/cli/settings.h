@@ -40,6 +40,7 @@ struct Settings {
   bool raw = false;
   std::string chat_template;
   std::string chat_template_file;
+  std::string prompt_cache;
   bool single_turn = false;
   bool kv_free = false;  // of a chat: a compression gives the memory of what it drops back
 

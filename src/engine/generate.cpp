@@ -20,6 +20,7 @@ Result<GenerateResult> generate(Session& session, std::span<const int32_t> promp
   sampler->accept(prompt);
   const double start = now_s();
   EI_RETURN_IF_ERROR(session.prefill(prompt, callbacks.on_progress));
+  if (callbacks.on_prompt_read) EI_RETURN_IF_ERROR(callbacks.on_prompt_read());
 
   text::StreamDecoder decoder(tokenizer);
   StopFilter filter(options.stop);

@@ -26,6 +26,7 @@ struct GenerateOptions {
 
 struct GenerateCallbacks {
   Session::ProgressFn on_progress;                     // while the prompt is read
+  std::function<Status()> on_prompt_read;              // before the first token; an error ends it
   std::function<void(std::string_view text)> on_text;  // complete UTF-8 pieces as they come
 };
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/backend.h"
@@ -74,10 +75,12 @@ class Store {
   PagePool::Usage pool_usage() const { return pool_->usage(); }  // this store and its forks together
 
   // One file, written atomically and checksummed (store_file.cpp). `model_hash` must be the same to load it again.
-  // Both end in kInterrupted, as if they had not been called, soon after `cancel` (may be null) was raised.
-  Status save(const std::string& path, uint64_t model_hash, const CancelToken* cancel = nullptr) const;
+  // Both end in kInterrupted, as if they had not been called, soon after `cancel` (may be null) was raised. `note`: any
+  // bytes that travel with it.
+  Status save(const std::string& path, uint64_t model_hash, const CancelToken* cancel = nullptr,
+              std::string_view note = {}) const;
   static Result<Store> load(const std::string& path, uint64_t model_hash, const Backend& backend,
-                            const CancelToken* cancel = nullptr);
+                            const CancelToken* cancel = nullptr, std::string* note = nullptr);
 
  private:
   struct Layer {

@@ -3,6 +3,7 @@
 //   magic "EIKVSTOR", u32 version, u64 model hash
 //   i32 layers, kv_heads, head_dim, key type, value type, page_slots     (types as DType)
 //   i32 next position, i64 evicted, i64 compactions
+//   i64 bytes of the note, the note
 //   per layer and kv_head: i64 length, i64 listed, i32 positions[listed]
 //   u64 checksum of everything so far, so that nothing is allocated for a damaged description
 //   per layer and kv_head: keys [length, head_dim], values [length, head_dim]
@@ -23,7 +24,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "the file format is that of a little-endian machine");
 
 constexpr char kMagic[8] = {'E', 'I', 'K', 'V', 'S', 'T', 'O', 'R'};
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 
 // Far beyond every model; they keep products small and a page of a lying file modest.
 constexpr int32_t kMaxLayers = 4096;
@@ -38,6 +39,7 @@ struct Description {
   int32_t next = 0;
   int64_t evicted = 0;
   int64_t compactions = 0;
+  std::string note{};
 };
 
 struct HeadDescription {
@@ -55,7 +57,9 @@ Status write_description(FileWriter& file, const Description& store, uint64_t mo
     EI_RETURN_IF_ERROR(file.put(field));
   }
   EI_RETURN_IF_ERROR(file.put(store.evicted));
-  return file.put(store.compactions);
+  EI_RETURN_IF_ERROR(file.put(store.compactions));
+  EI_RETURN_IF_ERROR(file.put(static_cast<int64_t>(store.note.size())));
+  return file.put(store.note.data(), store.note.size());
 }
 
 Result<Description> read_description(FileReader& file, uint64_t model_hash) {
@@ -85,12 +89,19 @@ Result<Description> read_description(FileReader& file, uint64_t model_hash) {
                                .key_type = static_cast<DType>(fields[3]),
                                .value_type = static_cast<DType>(fields[4]),
                                .page_slots = fields[5]},
-                    .next = fields[6]};
+                    .next = fields[6],
+                    .note = {}};
   EI_RETURN_IF_ERROR(file.get(store.evicted));
   EI_RETURN_IF_ERROR(file.get(store.compactions));
   if (store.next < 0 || store.evicted < 0 || store.compactions < 0) {
     return file.failure("its header is damaged (a negative count)");
   }
+  int64_t note_bytes = 0;
+  EI_RETURN_IF_ERROR(file.get(note_bytes));
+  if (note_bytes < 0 || static_cast<uint64_t>(note_bytes) > file.remaining())
+    return file.failure("its header is damaged (a note longer than the file)");
+  store.note.resize(static_cast<size_t>(note_bytes));
+  EI_RETURN_IF_ERROR(file.get(store.note.data(), store.note.size()));
   return store;
 }
 
@@ -119,7 +130,8 @@ Result<HeadDescription> read_head(FileReader& file, int32_t next) {
 
 }  // namespace
 
-Status Store::save(const std::string& path, uint64_t model_hash, const CancelToken* cancel) const {
+Status Store::save(const std::string& path, uint64_t model_hash, const CancelToken* cancel,
+                   std::string_view note) const {
   const int32_t next = next_position();
   for (const Layer& layer : layers_) {
     if (layer.next != next) {
@@ -129,7 +141,8 @@ Status Store::save(const std::string& path, uint64_t model_hash, const CancelTok
   }
   FileWriter file(path);
   EI_RETURN_IF_ERROR(file.open());
-  const Description store{.config = config_, .next = next, .evicted = evicted_, .compactions = compactions_};
+  const Description store{
+      .config = config_, .next = next, .evicted = evicted_, .compactions = compactions_, .note = std::string(note)};
   EI_RETURN_IF_ERROR(write_description(file, store, model_hash));
   for (const Layer& layer : layers_) {
     for (const HeadSlots& head : layer.heads) {
@@ -162,7 +175,7 @@ Status Store::save(const std::string& path, uint64_t model_hash, const CancelTok
 }
 
 Result<Store> Store::load(const std::string& path, uint64_t model_hash, const Backend& backend,
-                          const CancelToken* cancel) {
+                          const CancelToken* cancel, std::string* note) {
   FileReader file(path);
   EI_RETURN_IF_ERROR(file.open());
   EI_ASSIGN_OR_RETURN(const Description described, read_description(file, model_hash));
@@ -217,6 +230,7 @@ Result<Store> Store::load(const std::string& path, uint64_t model_hash, const Ba
   EI_RETURN_IF_ERROR(file.check_checksum());
   store.evicted_ = described.evicted;
   store.compactions_ = described.compactions;
+  if (note != nullptr) *note = described.note;
   return store;
 }
 

@@ -22,7 +22,8 @@ constexpr uint64_t kModel = 0x1234;
 constexpr size_t kVersionAt = 8;
 constexpr size_t kLayersAt = 20;
 constexpr size_t kNextAt = 44;
-constexpr size_t kHeadsAt = 64;
+constexpr size_t kNoteAt = 64;
+constexpr size_t kHeadsAt = 72;
 
 class StoreFile : public ::testing::Test {
  protected:
@@ -115,6 +116,17 @@ TEST_F(StoreFile, IsRefusedWhenAnyByteIsChanged) {
   }
 }
 
+TEST_F(StoreFile, CarriesANote) {
+  const std::string note("how it was read\0and what", 24);
+  ASSERT_TRUE(store_.save(path_, kModel, nullptr, note).ok());
+  std::string found = "something else";
+  ASSERT_TRUE(Store::load(path_, kModel, backend_, nullptr, &found).ok());
+  EXPECT_EQ(found, note);
+  write_all(path_, good_);
+  ASSERT_TRUE(Store::load(path_, kModel, backend_, nullptr, &found).ok());
+  EXPECT_EQ(found, "");
+}
+
 TEST_F(StoreFile, IsRefusedWhenSomethingFollows) {
   auto bytes = good_;
   bytes.push_back(0);
@@ -125,8 +137,8 @@ TEST_F(StoreFile, SaysWhatIsWrong) {
   EXPECT_NE(refusal({'n', 'o', 't', ' ', 'a', ' ', 'c', 'a', 'c', 'h', 'e'}).find("not a saved KV cache"),
             std::string::npos);
   auto bytes = good_;
-  put(bytes, kVersionAt, uint32_t{2});
-  EXPECT_NE(refusal(bytes).find("version is 2"), std::string::npos);
+  put(bytes, kVersionAt, uint32_t{1});
+  EXPECT_NE(refusal(bytes).find("version is 1"), std::string::npos);
   bytes = good_;
   bytes[bytes.size() - 20] ^= 1;
   EXPECT_NE(refusal(bytes).find("checksum"), std::string::npos);
@@ -153,6 +165,7 @@ TEST_F(StoreFile, LiesWithAValidChecksumAllocateNoMoreThanTheFileHolds) {
   }
   for (const int32_t value : {-1, 0, 23, 25, 0x7FFFFFFF}) EXPECT_NE(lie(kNextAt, value), "") << value;
   for (const int64_t value : {int64_t{-1}, int64_t{23}, int64_t{1} << 62, INT64_MAX, INT64_MIN}) {
+    EXPECT_NE(lie(kNoteAt, value), "") << "note " << value;
     EXPECT_NE(lie(kHeadsAt, value), "") << "length " << value;
     EXPECT_NE(lie(kHeadsAt + 8, value), "") << "listed " << value;
   }

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "printed_json.h"
 #include "process.h"
+#include "support/temp_folder.h"
 
 namespace ei::e2e {
 namespace {
@@ -188,6 +189,29 @@ TEST(Help, BeginsWithWhatEveryoneNeedsAndListsTheMethods) {
   const std::string methods = run({"run", "--help-methods"}).out;
   EXPECT_NE(methods.find("--spread-power"), std::string::npos);
   EXPECT_EQ(methods.find("--top-k"), std::string::npos);
+}
+
+TEST(PromptCacheFile, SparesReadingTheSameTextAgain) {
+  const kv::TempFolder folder;
+  const std::string path = folder.file("prompt.cache");
+  const auto ask = [&](const char* question) {
+    return run({"run", "--json", "--temp", "0", "-n", "8", "--prompt-cache", path.c_str(), "-p", question});
+  };
+  const Outcome first = ask("The pass key is 48213. Remember it. What is the pass key?");
+  ASSERT_EQ(first.code, 0) << first.err;
+  const json told = json::parse(first.out);
+  EXPECT_EQ(told["tokens"]["cached"], 0);
+  const json again = json::parse(ask("The pass key is 48213. Remember it. What is the pass key?").out);
+  EXPECT_EQ(again["text"], told["text"]);
+  EXPECT_EQ(again["tokens"]["cached"], told["tokens"]["prompt"].get<int>() - 1);
+  const json other = json::parse(ask("The pass key is 48213. Remember it. And who asks?").out);
+  EXPECT_GT(other["tokens"]["cached"], 5);
+  kv::write_all(path, {'n', 'o'});
+  const Outcome bad = ask("x");
+  EXPECT_NE(bad.code, 0);
+  EXPECT_NE(bad.err.find("prompt.cache"), std::string::npos);
+  EXPECT_EQ(kv::read_all(path).size(), 2u) << "what could not be read is not replaced";
+  EXPECT_EQ(run({"run", "-p", "x", "--prompt-cache", folder.file("no/such/folder").c_str()}).code, 1);
 }
 
 TEST(Chat, KeepsEarlierTurnsInTheCache) {

@@ -55,10 +55,10 @@ TEST(Memory, ThatRunsOutEndsInOneLineAndKeepsWhatWasGenerated) {
   EXPECT_GT(text.out.size(), 40u);
   EXPECT_NE(text.err.find("entropyinfer: the KV cache does not fit in memory"), std::string::npos) << text.err;
 
-  const Outcome json = run_within(enough + kStep, {"-n", "-1", "--json"});
-  EXPECT_EQ(json.code, 4) << json.err;
-  const auto object = nlohmann::json::parse(json.out, nullptr, false);
-  ASSERT_FALSE(object.is_discarded()) << json.out << json.err;
+  const Outcome report = run_within(enough + kStep, {"-n", "-1", "--json"});
+  EXPECT_EQ(report.code, 4) << report.err;
+  const auto object = nlohmann::json::parse(report.out, nullptr, false);
+  ASSERT_FALSE(object.is_discarded()) << report.out << report.err;
   EXPECT_EQ(object["finish_reason"], "memory");
   EXPECT_GT(object["text"].get<std::string>().size(), 40u);
 }

@@ -20,7 +20,7 @@ inline constexpr double kWorstDivergence = 1e-3;
 inline constexpr double kMeanDivergence = 3.5e-4;
 
 // Everything else is held to libllama's distance to itself, measured on this machine with the same file and tokens:
-// read in other pieces, with flash attention, with one thread.
+// read in other pieces, with flash attention, with two threads.
 inline constexpr double kTimesItsWorst = 4;          // one position of hundreds: much chance is in it
 inline constexpr double kTimesItsMean = 1;           // the same products, caches in f32 on both sides
 inline constexpr double kTimesItsMeanByDefault = 2;  // what each side chooses

@@ -11,6 +11,9 @@
 //                 density + density_base / tokens before the segment
 //   count = max(share * blocks before the segment, local budget)
 //
+// How many, that is. Which ones: ranking_for() in head_types.cpp says which rows and blocks are rated,
+// kernels/block_scores rates them; the running means of the samples are add_sample() there.
+//
 // Odds, so that shares are in proportion to weights while little is read, and no head reads everything while another
 // one starves where much is. kappa is made of what all layers knew at the end of the pool of segments before, so that
 // it does not depend on how a prompt is cut; w of the segment's own layer is up to date. Weights grow inside a pool:
@@ -208,7 +211,7 @@ Entry entropyinfer_entry() {
                             "compression repeats",
                  .prefill = {.rule = PrefillRule::kEntropy,
                              .base_budget = 0,
-                             .logit_scale = LogitScale::kInverseSqrtDim,
+                             .logit_scale = LogitScale::kInverseSqrtDim,  // this and the next: for other budget rules
                              .early_share = 4,
                              .select = BlockRank::kAdaptive,
                              .candidate_share = 2},

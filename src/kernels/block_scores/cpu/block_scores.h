@@ -37,7 +37,7 @@ struct PeakVariant {
 // Fastest first; the last is always usable.
 const std::vector<const PeakVariant*>& peak_variants();
 // The fastest usable variant. `isa` (from EI_CPU_ISA, may be empty) names an attention variant and caps the choice as
-// in kernels/attention.h.
+// in kernels/attention/attention.h.
 const PeakVariant& choose_peak(std::string_view isa);
 
 }  // namespace ei::kernels

@@ -1,6 +1,6 @@
 // The x86 products of bytes with every vector and tile instruction replaced by loops, against sums over plain rows:
 // what is tested here on any machine are layouts, the offset of unsigned queries, and rests of tiles. The variants a
-// CPU really has are tested in profile_test.cpp.
+// CPU really has are tested in peak_scores_threads_test.cpp.
 #include <gtest/gtest.h>
 
 #include <algorithm>

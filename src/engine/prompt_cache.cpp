@@ -1,0 +1,92 @@
+#include "engine/prompt_cache.h"
+
+#include <algorithm>
+#include <cstring>
+#include <variant>
+#include <vector>
+
+#include "engine/engine.h"
+#include "policy/prefill/option_table.h"
+
+namespace ei {
+namespace {
+
+std::string text_of(const policy::OptionValue& value) {
+  if (const auto* whole = std::get_if<int64_t>(&value)) return std::to_string(*whole);
+  if (const auto* real = std::get_if<double>(&value)) return str_format("%.17g", *real);
+  if (const auto* on = std::get_if<bool>(&value)) return *on ? "on" : "off";
+  if (const auto* view = std::get_if<std::string_view>(&value)) return std::string(*view);
+  return std::get<std::string>(value);
+}
+
+// How the session reads prompts: a cache that was filled otherwise holds other values.
+std::string reading_of(const Session& session) {
+  if (session.planner() == nullptr) return "full";
+  std::string text = "sparse";
+  const policy::PrefillOptions& options = session.planner()->options();
+  for (const auto& spec : policy::prefill_option_table()) {
+    if (!spec.read(options)) continue;
+    text += ' ';
+    text += spec.name;
+    text += '=';
+    text += text_of(spec.get(options));
+  }
+  return text;
+}
+
+// The note in the file: how it was read, a zero, the tokens.
+std::string make_note(const Session& session) {
+  std::string note = reading_of(session);
+  note += '\0';
+  const std::span<const int32_t> tokens = session.tokens();
+  note.append(reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes());
+  return note;
+}
+
+}  // namespace
+
+Status save_prompt(const Session& session, const std::string& path, const CancelToken* cancel) {
+  const kv::Store& store = session.store();
+  if (!store.exact())
+    return make_error(ErrorKind::kUsage, "cannot save '%s': a compression has dropped a part of the cache",
+                      path.c_str());
+  if (static_cast<int64_t>(session.tokens().size()) != store.next_position())
+    return make_error(ErrorKind::kUsage, "cannot save '%s': the cache holds more than the prompt", path.c_str());
+  return store.save(path, session.engine().model_hash(), cancel, make_note(session));
+}
+
+Result<SavedPrompt> load_prompt(Session& session, const std::string& path, std::span<const int32_t> prompt,
+                                const CancelToken* cancel) {
+  std::string note;
+  EI_ASSIGN_OR_RETURN(kv::Store store,
+                      kv::Store::load(path, session.engine().model_hash(), session.engine().backend(), cancel, &note));
+  const size_t end = note.find('\0');
+  std::vector<int32_t> tokens(static_cast<size_t>(store.next_position()));
+  if (end == std::string::npos || note.size() - end - 1 != tokens.size() * sizeof(int32_t))
+    return make_error(ErrorKind::kUsage, "cannot load '%s': it was saved without its text", path.c_str());
+  std::memcpy(tokens.data(), note.data() + end + 1, tokens.size() * sizeof(int32_t));
+  SavedPrompt saved{.saved = static_cast<int64_t>(tokens.size()), .why = {}};
+  if (note.substr(0, end) != reading_of(session)) {
+    saved.why = "it was read by another method";
+    return saved;
+  }
+  const kv::StoreConfig& own = session.store().config();
+  if (store.config().key_type != own.key_type || store.config().value_type != own.value_type) {
+    saved.why = str_format("its cache is %s and %s", dtype_name(store.config().key_type),
+                           dtype_name(store.config().value_type));
+    return saved;
+  }
+  // What the prompt does not begin with need not fit.
+  const auto ends = std::mismatch(prompt.begin(), prompt.end(), tokens.begin(), tokens.end());
+  const int64_t shared = std::min<int64_t>(ends.first - prompt.begin(), static_cast<int64_t>(prompt.size()) - 1);
+  if (shared <= 0) {
+    saved.why = "it holds another text";
+    return saved;
+  }
+  EI_RETURN_IF_ERROR(store.truncate(static_cast<int32_t>(shared)));
+  EI_RETURN_IF_ERROR(session.adopt(std::move(store), std::span(tokens).first(static_cast<size_t>(shared))));
+  saved.kept = shared;
+  return saved;
+}
+
+}  // namespace ei
