@@ -14,13 +14,14 @@ HeadPlan LayerPlan::head(size_t i, size_t kv_head) const {
   plan.row_entropy = static_cast<double>(record.means.row_entropy);
   plan.far = record.means.samples > 0 ? std::exp(static_cast<double>(record.means.log_far)) : 0;
   plan.sink = static_cast<double>(record.means.sink);
-  plan.budget = static_cast<double>(record.budget);
   plan.rigid = record.rigid;
   plan.type = record.type;
   plan.blocks = record.chosen;
   // Of the last layer only some rows attend: what was decided for the others was not read.
   const auto chosen = static_cast<int64_t>(record.chosen.size());
   plan.read = dense(i) ? segment(i) * options_.segment : chosen * options_.block;
+  // What a rule would have given a segment that reads everything was not in force.
+  plan.budget = dense(i) ? static_cast<double>(plan.read) : static_cast<double>(record.budget);
   return plan;
 }
 

@@ -86,7 +86,8 @@ function cacheNote() {
   const run = data.run.kv, average = heads.reduce((sum, head) => sum + head.slots, 0) / heads.length;
   const gap = option("kv-gap", -1);
   if (run.compressions > 0) {
-    return `After ${gap} generated tokens every kv_head keeps only the slots that the latest queries attend to` +
+    const when = gap < 0 ? "When the prompt had been read" : `After ${gap} generated tokens`;
+    return `${when} every kv_head kept only the slots that score best (the latest queries' attention, by most methods)` +
       `${run.compressions > 1 ? `; ${run.compressions} compressions so far` : ""}. On average ${count(average)} of ` +
       `${count(held)} slots remain: ${megabytes(run.bytes)} instead of ${megabytes(run.bytes_full)}. ` +
       "Move the pointer over the picture to read the text there; click a line to choose a head.";

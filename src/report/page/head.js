@@ -56,15 +56,35 @@ function drawChart(svg, head, lines, high, label) {
   svg.innerHTML = `<g font-size="12" fill="${color("muted")}">${out}</g>`;
 }
 
+// What is drawn depends on the rule that gave out the budgets.
+function ruleWords() {
+  const low = "Low: the segment's queries want few blocks. High: attention is spread over many. ";
+  const given = "Earlier tokens that the segment may read, and those that it did read";
+  const published = {
+    title: "Entropy of the block scores",
+    entropy: low + "A head is rigid until its entropy first reaches the threshold, then dynamic.",
+    budget: given + "; a dynamic head's budget follows the growth of the entropy." };
+  return {
+    entropy: {
+      title: "Entropy of the sampled attention",
+      entropy: low + "A head is dynamic once it spreads over twice as many blocks as when it was first seen.",
+      budget: given + ": the heads share one density, and the more places its rows look at, the more a head gets." },
+    growth: published,
+    habit: { ...published, budget: given + ": shares of the text by type of head." },
+    level: { ...published, budget: given + ": the higher the entropy, the more." },
+  }[option("budget-rule", "entropy")] || { ...published, budget: given + "." };
+}
+
 function drawCharts(head) {
   const entropies = head.entropy.map((v, s) => (s === 0 ? null : v));
   const highest = Math.max(0.01, ...entropies.filter((v) => v !== null));
   drawChart($("entropy-chart"), head, [{ color: "accent", values: entropies }], highest * 1.05, short);
   // What dense segments read would dwarf the rest.
   const read = head.read.map((v, s) => (head.dense[s] === "1" || v === 0 ? null : v));
-  const most = Math.max(option("base-budget", 1), ...head.budget, ...read.filter((v) => v !== null));
+  const budget = head.budget.map((v, s) => (head.dense[s] === "1" ? null : v));
+  const most = Math.max(1, ...budget.filter((v) => v !== null), ...read.filter((v) => v !== null));
   drawChart($("budget-chart"), head, [
-    { color: "muted", values: head.budget, dash: "5 4" }, { color: "accent", values: read }], most * 1.08, tokenLabel);
+    { color: "muted", values: budget, dash: "5 4" }, { color: "accent", values: read }], most * 1.08, tokenLabel);
 }
 
 const map = { left: 52, right: 10, top: 4, height: 360 };
@@ -148,6 +168,10 @@ function drawHead() {
     `<span><i class="line" style="border-top:2px ${dash} ${color(name)}"></i>${text}</span>`;
   $("budget-key").innerHTML = line("muted", "dashed", "budget") + line("accent", "solid", "read") +
     swatch("dense", "dense segment: reads everything");
+  const words = ruleWords();
+  $("entropy-title").textContent = words.title;
+  $("entropy-note").textContent = words.entropy;
+  $("budget-note").textContent = words.budget;
   drawCharts(head);
   drawMap(head);
 }
