@@ -10,17 +10,28 @@ function mark(kind, x, y, fill) {
 }
 const markOf = (i) => marks[Math.floor(i / palette.length) % marks.length];
 
-function drawChart(id, value, label) {
-  const width = 520, height = 260, left = 44, right = 16, top = 12, bottom = 36;
-  const most = Math.max(...data.methods.map(value)) * 1.05 || 1;
+// Round steps of `unit` that reach `most`, four to eight of them.
+function roundTicks(most, unit) {
+  const parts = Math.max(most / unit, 1e-9) / 4;
+  const power = 10 ** Math.floor(Math.log10(parts));
+  const step = unit * power * [1, 2, 5].filter((f) => f * power <= parts).pop();
+  const ticks = [];
+  for (let i = 0; (i - 1) * step < most * (1 - 1e-9); ++i) ticks.push(i * step);
+  return ticks;
+}
+
+function drawChart(id, value, label, unit) {
+  const width = 520, height = 260, left = 44, right = 30, top = 12, bottom = 36;
+  const ticks = roundTicks(Math.max(...data.methods.map(value)), unit);
+  const most = ticks[ticks.length - 1];
   const x = (v) => left + (v / most) * (width - left - right);
   const y = (s) => top + (1 - s) * (height - top - bottom);
   let svg = "";
   for (const s of [0, 0.25, 0.5, 0.75, 1])
     svg += `<line class="axis" x1="${left}" x2="${width - right}" y1="${y(s)}" y2="${y(s)}"/>` +
       `<text x="${left - 8}" y="${y(s) + 4}" text-anchor="end">${100 * s}</text>`;
-  for (const share of [0, 0.25, 0.5, 0.75, 1])
-    svg += `<text x="${x(share * most)}" y="${height - bottom + 18}" text-anchor="middle">${label(share * most)}</text>`;
+  for (const tick of ticks)
+    svg += `<text x="${x(tick)}" y="${height - bottom + 18}" text-anchor="middle">${label(tick)}</text>`;
   data.methods.forEach((m, i) => {
     const at = x(value(m)), fill = methodColor(i);
     svg += `<g><title>${escape(m.name)}: ${interval(m.score)}, ${label(value(m))}</title>` +
@@ -32,8 +43,8 @@ function drawChart(id, value, label) {
 }
 
 function drawCharts() {
-  drawChart("by-density", (m) => m.density, (v) => `${(100 * v).toFixed(0)} %`);
-  drawChart("by-bytes", (m) => m.kv_bytes, (v) => `${mebibytes(v)} MiB`);
+  drawChart("by-density", (m) => m.density, (v) => `${Number((100 * v).toFixed(1))} %`, 0.01);
+  drawChart("by-bytes", (m) => m.kv_bytes, (v) => `${Number((v / 2 ** 20).toFixed(2))} MiB`, 2 ** 20);
   $("chart-key").innerHTML = data.methods.map((m, i) => `<span><svg viewBox="0 0 16 16" style="display:inline-block;` +
     `width:16px;height:16px;vertical-align:-3px">${mark(markOf(i), 8, 8, methodColor(i))}</svg> ${escape(m.name)}</span>`)
     .join("");
