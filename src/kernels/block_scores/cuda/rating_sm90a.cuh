@@ -34,10 +34,26 @@ struct RatingConfig {
   static constexpr int kThreads = 384;
 };
 
+inline constexpr int kTasksClose = 256;  // that are copied into shared memory
+
 template <class Config>
 struct RatingShared {
   uint64_t full[Config::kStages];
   uint64_t empty[Config::kStages];
+  RatingTask tasks[kTasksClose];
+  int32_t first[kTasksClose + 1];
+
+  // By all threads; a barrier follows.
+  __device__ __forceinline__ RatingTables bring(const RatingArgs& args) {
+    const int32_t* from = args.first_item[static_cast<int>(Config::kKind)];
+    if (args.num_tasks > kTasksClose) return {args.tasks, from};
+    constexpr int kWords = sizeof(RatingTask) / sizeof(int32_t);
+    const auto* words = reinterpret_cast<const int32_t*>(args.tasks);
+    for (auto i = static_cast<int32_t>(threadIdx.x); i < args.num_tasks * kWords; i += Config::kThreads)
+      reinterpret_cast<int32_t*>(tasks)[i] = words[i];
+    for (auto i = static_cast<int32_t>(threadIdx.x); i <= args.num_tasks; i += Config::kThreads) first[i] = from[i];
+    return {tasks, first};
+  }
 };
 
 struct RatingStage {
@@ -84,6 +100,7 @@ __device__ __forceinline__ RatingRange range_of(const RatingArgs& args, const Ra
 template <class Config>
 struct RatingProducer {
   const RatingArgs& args;
+  const RatingTables& tables;
   RatingShared<Config>& shared;
   const uint32_t tiles;
   RatingStage at{};
@@ -121,11 +138,16 @@ struct RatingProducer {
   __device__ void run(int32_t items) {
     const int lane = static_cast<int>(threadIdx.x % 32);
     for (int32_t number = static_cast<int32_t>(blockIdx.x); number < items; number += static_cast<int32_t>(gridDim.x)) {
-      const RatingItem item = find_item(args, Config::kKind, number);
-      const RatingTask task = args.tasks[item.task];
+      const RatingItem item = find_item(tables, args.num_tasks, Config::kKind, number);
+      const RatingTask task = tables.tasks[item.task];
       const RatingRange range = range_of<Config>(args, task, item);
+      const auto place = [&](int tile) -> const uint8_t* {
+        return tile < range.tiles && lane < Config::kPanels ? source(task, item, range, tile, lane) : nullptr;
+      };
+      const uint8_t* next = place(0);  // looked up while the tile before is waited for
       for (int tile = 0; tile < range.tiles; ++tile) {
-        const uint8_t* from = lane < Config::kPanels ? source(task, item, range, tile, lane) : nullptr;
+        const uint8_t* from = next;
+        next = place(tile + 1);
         const int count = __popc(__ballot_sync(~0u, from != nullptr));
         barrier_wait(&shared.empty[at.stage], at.parity ^ 1);
         if (lane == 0) barrier_expect(&shared.full[at.stage], static_cast<uint32_t>(count * Config::kPanelBytes));
@@ -156,15 +178,16 @@ __global__ void __launch_bounds__(Config::kThreads, 1) rating_sm90a(const __grid
     }
     barrier_init_fence();
   }
+  const RatingTables tables = shared.bring(args);
   __syncthreads();
-  const int32_t items = args.first_item[static_cast<int>(Config::kKind)][args.num_tasks];
+  const int32_t items = tables.first[args.num_tasks];
   const int warpgroup = static_cast<int>(threadIdx.x / 128);
   if (warpgroup == 0) {
     give_registers<40>();
-    if (threadIdx.x < 32) RatingProducer<Config>{args, shared, shared_address(rating_tiles)}.run(items);
+    if (threadIdx.x < 32) RatingProducer<Config>{args, tables, shared, shared_address(rating_tiles)}.run(items);
   } else {
     take_registers<232>();
-    RatingConsumer<Config> consumer{args, shared, shared_address(rating_tiles), warpgroup - 1};
+    RatingConsumer<Config> consumer{args, tables, shared, shared_address(rating_tiles), warpgroup - 1};
     if constexpr (Config::kKind == Products::kOwn) {
       consumer.run_own(items);
     } else if constexpr (Config::kKind == Products::kBounds) {
