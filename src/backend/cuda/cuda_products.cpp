@@ -77,6 +77,9 @@ Result<CudaProducts::Plan*> CudaProducts::plan_for(const Key& key) {
     const cublasLtMatmulMatrixScale_t by_rows = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
     for (const auto side : {CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_DESC_B_SCALE_MODE})
       EI_TRY_LT(cublasLtMatmulDescSetAttribute(plan->operation, side, &by_rows, sizeof by_rows));
+    const void* some = workspace_.data();  // no way is found without scales
+    for (const auto side : {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER})
+      EI_TRY_LT(cublasLtMatmulDescSetAttribute(plan->operation, side, &some, sizeof some));
     EI_TRY_LT(cublasLtMatmulDescSetAttribute(plan->operation, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast, sizeof fast));
   }
   const auto columns = [](int64_t value) { return static_cast<uint64_t>(value); };

@@ -58,7 +58,8 @@ __device__ inline uint32_t nth_largest(const uint32_t (&keys)[kEach], int32_t co
 // the lower index comes first. All threads of the block take part.
 template <typename Key, typename Take>
 __device__ void take_largest(SelectShared& shared, int32_t size, int32_t count, Key key, Take take) {
-  constexpr int kEach = 2;  // keys of a thread that are found by bits
+  constexpr int kEach = 2;   // keys of a thread that are found by bits
+  constexpr int kHeld = 16;  // that stay in registers from digit to digit
   const int thread = static_cast<int>(threadIdx.x);
   const int lane = thread % 32;
   if (count >= size) {
@@ -75,18 +76,33 @@ __device__ void take_largest(SelectShared& shared, int32_t size, int32_t count, 
     for (int i = 0; i < kEach; ++i) keys[i] = thread + i * kSelectThreads < size ? key(thread + i * kSelectThreads) : 0;
     prefix = nth_largest(keys, count, wanted);
   }
+  const bool holds = !few && size <= kHeld * kSelectThreads;
+  uint32_t held[kHeld];
+#pragma unroll
+  for (int r = 0; r < kHeld; ++r) {
+    const int32_t i = thread + r * kSelectThreads;
+    held[r] = holds && i < size ? key(i) : 0u;
+  }
+  const auto count_digit = [&](uint32_t value, bool there, uint32_t mask, int shift) {
+    const bool counts = there && (value & mask) == prefix;
+    const int digit = counts ? static_cast<int>(value >> shift & 255u) : -1;
+    const unsigned same = __match_any_sync(~0u, digit);
+    if (counts && lane == __ffs(static_cast<int>(same)) - 1) atomicAdd(&shared.histogram[digit], __popc(same));
+  };
   for (int shift = few ? -1 : 24; shift >= 0; shift -= 8) {
     __syncthreads();
     if (thread < kDigits) shared.histogram[thread] = 0;
     __syncthreads();
     const uint32_t mask = shift == 24 ? 0u : ~0u << (shift + 8);
     const int32_t whole = (size + kSelectThreads - 1) / kSelectThreads * kSelectThreads;
-    for (int32_t i = thread; i < whole; i += kSelectThreads) {
-      const uint32_t value = i < size ? key(i) : 0u;
-      const bool counts = i < size && (value & mask) == prefix;
-      const int digit = counts ? static_cast<int>(value >> shift & 255u) : -1;
-      const unsigned same = __match_any_sync(~0u, digit);
-      if (counts && lane == __ffs(static_cast<int>(same)) - 1) atomicAdd(&shared.histogram[digit], __popc(same));
+    if (holds) {
+#pragma unroll
+      for (int r = 0; r < kHeld; ++r)
+        if (r * kSelectThreads < size) count_digit(held[r], thread + r * kSelectThreads < size, mask, shift);
+    } else {
+#pragma unroll 4
+      for (int32_t i = thread; i < whole; i += kSelectThreads)
+        count_digit(i < size ? key(i) : 0u, i < size, mask, shift);
     }
     __syncthreads();
     if (thread < 32) {  // eight digits a lane, sums from the top

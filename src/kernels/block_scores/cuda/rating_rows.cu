@@ -90,19 +90,30 @@ __device__ void write_query(const RatingArgs& args, const RatingTask& task, int3
   const int32_t token = token_of(args, task, row);
   const float* q = args.params.q + token * args.params.q_stride + int64_t{task.kv_head} * args.group * args.dim;
   const bool mean = task.query == GroupQuery::kMean;
+  const bool fours = args.dim % 4 == 0 && args.params.q_stride % 4 == 0 && reinterpret_cast<uintptr_t>(q) % 16 == 0;
   // What each head found at home lies where weighing left it.
   const float* own = args.own + int64_t{t} * args.max_rows + int64_t{row} * args.group;
   float least = INFINITY;
   float total = 0;
   for (int32_t g = 0; g < args.group && !mean; ++g) least = fminf(least, own[g]);
   for (int32_t g = 0; g < args.group && !mean; ++g) total += exp2f(least - own[g]);
-  for (int32_t d = lane; d < args.dim; d += 32) {
-    float sum = 0;
+  for (int32_t d = 4 * lane; d < args.dim; d += 4 * 32) {
+    float sums[4] = {};
+#pragma unroll 4
     for (int32_t g = 0; g < args.group; ++g) {
       const float share = mean ? 1.0f / static_cast<float>(args.group) : exp2f(least - own[g]) / total;
-      sum += share * q[g * args.dim + d];
+      const float* from = q + g * args.dim + d;
+      if (fours) {
+        const float4 four = *reinterpret_cast<const float4*>(from);
+        sums[0] += share * four.x;
+        sums[1] += share * four.y;
+        sums[2] += share * four.z;
+        sums[3] += share * four.w;
+      } else {
+        for (int i = 0; i < 4 && d + i < args.dim; ++i) sums[i] += share * from[i];
+      }
     }
-    to[d] = from_float<T>(sum);
+    for (int i = 0; i < 4 && d + i < args.dim; ++i) to[d + i] = from_float<T>(sums[i]);
   }
 }
 

@@ -1,7 +1,8 @@
 // The products of a rating (rating_work.cuh) on Hopper: rows of queries with keys or with the extremes of super-blocks.
 //
-// Persistent CTAs take every n-th item. One warp brings tiles of panels, eight keys each, by bulk copies; two
-// warpgroups of 64 rows multiply. Of a tile only little is kept: the best key of every block and row, a sum, a bound.
+// Persistent CTAs take every n-th item. Four warps in turn bring tiles of panels, eight keys each, by bulk copies:
+// where a panel lies takes loads that wait for each other. Two warpgroups of 64 rows multiply. Of a tile only little is
+// kept: the best key of every block and row, a sum, a bound.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -97,13 +98,17 @@ __device__ __forceinline__ RatingRange range_of(const RatingArgs& args, const Ra
   }
 }
 
+inline constexpr int kProducers = 4;  // warps
+
 template <class Config>
 struct RatingProducer {
   const RatingArgs& args;
   const RatingTables& tables;
   RatingShared<Config>& shared;
   const uint32_t tiles;
+  const int warp;
   RatingStage at{};
+  int turn = 0;  // whose warp's the next tile is
 
   __device__ __forceinline__ const uint8_t* source(const RatingTask& task, const RatingItem& item,
                                                    const RatingRange& range, int tile, int lane) const {
@@ -144,10 +149,16 @@ struct RatingProducer {
       const auto place = [&](int tile) -> const uint8_t* {
         return tile < range.tiles && lane < Config::kPanels ? source(task, item, range, tile, lane) : nullptr;
       };
-      const uint8_t* next = place(0);  // looked up while the tile before is waited for
-      for (int tile = 0; tile < range.tiles; ++tile) {
+      int own = (warp - turn + kProducers) % kProducers;  // the warp's next tile
+      const uint8_t* next = place(own);                   // looked up while the one before is waited for
+      for (int tile = 0; tile < range.tiles; ++tile, turn = (turn + 1) % kProducers) {
+        if (tile != own) {
+          at.template advance<Config::kStages>();
+          continue;
+        }
         const uint8_t* from = next;
-        next = place(tile + 1);
+        own += kProducers;
+        next = place(own);
         const int count = __popc(__ballot_sync(~0u, from != nullptr));
         barrier_wait(&shared.empty[at.stage], at.parity ^ 1);
         if (lane == 0) barrier_expect(&shared.full[at.stage], static_cast<uint32_t>(count * Config::kPanelBytes));
@@ -184,7 +195,8 @@ __global__ void __launch_bounds__(Config::kThreads, 1) rating_sm90a(const __grid
   const int warpgroup = static_cast<int>(threadIdx.x / 128);
   if (warpgroup == 0) {
     give_registers<40>();
-    if (threadIdx.x < 32) RatingProducer<Config>{args, tables, shared, shared_address(rating_tiles)}.run(items);
+    const auto warp = static_cast<int>(threadIdx.x / 32);
+    RatingProducer<Config>{args, tables, shared, shared_address(rating_tiles), warp}.run(items);
   } else {
     take_registers<232>();
     RatingConsumer<Config> consumer{args, tables, shared, shared_address(rating_tiles), warpgroup - 1};
