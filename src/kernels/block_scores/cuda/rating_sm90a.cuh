@@ -1,6 +1,6 @@
 // The products of a rating (rating_work.cuh) on Hopper: rows of queries with keys or with the extremes of super-blocks.
 //
-// Persistent CTAs take every n-th item. Four warps in turn bring tiles of panels, eight keys each, by bulk copies:
+// Persistent CTAs take every n-th item. Some warps in turn bring tiles of panels, eight keys each, by bulk copies:
 // where a panel lies takes loads that wait for each other. Two warpgroups of 64 rows multiply. Of a tile only little is
 // kept: the best key of every block and row, a sum, a bound.
 #pragma once
@@ -32,6 +32,10 @@ struct RatingConfig {
   static constexpr int kPanelBytes = kKind == Products::kBounds ? 2 * kHalfBytes : kHalfBytes;
   static constexpr int kStageBytes = kPanels * kPanelBytes;
   static constexpr int kStages = 200 * 1024 / kStageBytes < 8 ? 200 * 1024 / kStageBytes : 8;
+  // Warps that bring tiles. No more than stages: of a barrier only the phase before can be told from the one in work,
+  // and a warp that came to a stage knows by its own last tile alone that the one before the last was consumed.
+  static constexpr int kProducers = kKind == Products::kBounds ? 1 : 4;
+  static_assert(kProducers <= kStages);
   static constexpr int kThreads = 384;
 };
 
@@ -98,8 +102,6 @@ __device__ __forceinline__ RatingRange range_of(const RatingArgs& args, const Ra
   }
 }
 
-inline constexpr int kProducers = 4;  // warps
-
 template <class Config>
 struct RatingProducer {
   const RatingArgs& args;
@@ -149,15 +151,15 @@ struct RatingProducer {
       const auto place = [&](int tile) -> const uint8_t* {
         return tile < range.tiles && lane < Config::kPanels ? source(task, item, range, tile, lane) : nullptr;
       };
-      int own = (warp - turn + kProducers) % kProducers;  // the warp's next tile
-      const uint8_t* next = place(own);                   // looked up while the one before is waited for
-      for (int tile = 0; tile < range.tiles; ++tile, turn = (turn + 1) % kProducers) {
+      int own = (warp - turn + Config::kProducers) % Config::kProducers;  // the warp's next tile
+      const uint8_t* next = place(own);  // looked up while the one before is waited for
+      for (int tile = 0; tile < range.tiles; ++tile, turn = (turn + 1) % Config::kProducers) {
         if (tile != own) {
           at.template advance<Config::kStages>();
           continue;
         }
         const uint8_t* from = next;
-        own += kProducers;
+        own += Config::kProducers;
         next = place(own);
         const int count = __popc(__ballot_sync(~0u, from != nullptr));
         barrier_wait(&shared.empty[at.stage], at.parity ^ 1);
@@ -196,7 +198,8 @@ __global__ void __launch_bounds__(Config::kThreads, 1) rating_sm90a(const __grid
   if (warpgroup == 0) {
     give_registers<40>();
     const auto warp = static_cast<int>(threadIdx.x / 32);
-    RatingProducer<Config>{args, tables, shared, shared_address(rating_tiles), warp}.run(items);
+    if (warp < Config::kProducers)
+      RatingProducer<Config>{args, tables, shared, shared_address(rating_tiles), warp}.run(items);
   } else {
     take_registers<232>();
     RatingConsumer<Config> consumer{args, tables, shared, shared_address(rating_tiles), warpgroup - 1};
