@@ -20,6 +20,7 @@ struct Settings {
   std::string device = "cuda";
   std::vector<int64_t> lengths = {32668, 65436, 130972};
   std::vector<std::string> methods = {"full", "entropyinfer"};
+  std::string products;  // EI_DENSE
   int64_t generate = 100;
   int rounds = 5;
 };
@@ -72,14 +73,16 @@ void print(int64_t length, const std::string& method, const std::vector<Request>
   const double attention = pick([](const Request& r) { return r.stats.attention_s; });
   const double measuring = pick([](const Request& r) { return r.stats.profile_s; });
   const double choosing = pick([](const Request& r) { return r.stats.plan_s; });
+  const double compressing = pick([](const Request& r) { return r.stats.compress_s; });
   const auto per_second = [](double tokens, double seconds) { return seconds > 0 ? tokens / seconds : 0; };
   const ei::SessionStats& stats = requests.back().stats;
   const auto compressed = static_cast<double>(stats.compressed_tokens);
   std::printf(
-      "| %lld | %s | %.3f | %.2f | %.3f | %.2f | %.3f | %.3f | %.3f | %.3f | %.3f | %.3f | %.0f | %.0f | %.1f |\n",
+      "| %lld | %s | %.3f | %.2f | %.3f | %.2f | %.3f | %.3f | %.3f | %.3f | %.3f | %.3f | %.3f | %.0f | %.0f | %.1f "
+      "|\n",
       static_cast<long long>(length), method.c_str(), total, full_s / total, prompt, full_prompt_s / prompt, products,
-      attention, measuring, choosing, prompt - products - attention - measuring - choosing, stats.density(),
-      per_second(static_cast<double>(stats.generated_tokens) - compressed, stats.full_s),
+      attention, measuring, choosing, prompt - products - attention - measuring - choosing, compressing,
+      stats.density(), per_second(static_cast<double>(stats.generated_tokens) - compressed, stats.full_s),
       per_second(compressed, stats.compressed_s), requests.back().memory / (1 << 30));
   std::fflush(stdout);
 }
@@ -88,11 +91,12 @@ ei::Status run(const Settings& settings) {
   ei::EngineOptions options;
   options.model_path = settings.model;
   options.backend = settings.device;
+  options.backend_options.dense = settings.products;
   EI_ASSIGN_OR_RETURN(const std::unique_ptr<ei::Engine> engine, ei::Engine::load(options));
   std::printf(
       "| tokens | method | all s | ratio | prompt s | ratio | products | attention | measuring | choosing | rest | "
-      "density | tok/s whole cache | tok/s compressed | GiB |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|"
-      "---|---|\n");
+      "compressing | density | tok/s whole cache | tok/s compressed | GiB |\n|---|---|---|---|---|---|---|---|---|---|"
+      "---|---|---|---|---|---|\n");
   for (const int64_t length : settings.lengths) {
     std::map<std::string, std::vector<Request>> requests;
     for (int round = -1; round < settings.rounds; ++round) {
@@ -129,6 +133,7 @@ int main(int argc, char** argv) {
   app.add_option("--device", settings.device)->capture_default_str();
   app.add_option("--lengths", settings.lengths, "tokens of the prompts")->delimiter(',');
   app.add_option("--methods", settings.methods, "presets; the first is what others are compared with")->delimiter(',');
+  app.add_option("--products", settings.products, "as EI_DENSE: fp8");
   app.add_option("-n,--generate", settings.generate, "tokens")->capture_default_str();
   app.add_option("-r,--rounds", settings.rounds, "the median counts")->capture_default_str();
   CLI11_PARSE(app, argc, argv);

@@ -15,6 +15,7 @@
 #include "base/result.h"
 #include "kernels/attention/attention.h"
 #include "kernels/block_scores/block_scores.h"
+#include "kernels/window_scores/slot_choice.h"
 #include "kernels/window_scores/window_scores.h"
 #include "plan/kv_view.h"
 #include "tensor/buffer.h"
@@ -140,6 +141,11 @@ class Stream {
   virtual void select_blocks(const kernels::SelectBlocksParams& params) = 0;
   // What a KV compression measures.
   virtual void window_scores(const kernels::WindowScoreParams& params) = 0;
+  // Can the stream rate and choose slots itself (kernels/window_scores/slot_choice.h)? Otherwise the host does, from
+  // scores in shared() memory.
+  virtual bool chooses_slots() const { return false; }
+  virtual void rate_slots(const kernels::RateSlotsParams&) {}
+  virtual void choose_slots(const kernels::ChooseSlotsParams&) {}
   // Runs `job` on the host, in its turn: what was recorded before has finished, what follows has not begun. It may read
   // and write shared() memory and host data, and must not call the stream. Not run after a cancellation or a failure.
   virtual void host(std::function<void()> job) = 0;
@@ -171,7 +177,7 @@ class Stream {
 struct BackendOptions {
   int threads = 0;    // 0: all cores this process may use
   std::string isa;    // EI_CPU_ISA; of the cuda backend: "portable" or "plain" attention kernels
-  std::string dense;  // EI_DENSE: "", "ggml", or a name of dense_providers()
+  std::string dense;  // EI_DENSE: "", "ggml", or a name of dense_providers(); of the cuda backend: "fp8"
   // Bytes for packed weight copies; -1: the engine's choice, without an engine half of the free memory.
   int64_t packed_budget = -1;
 };

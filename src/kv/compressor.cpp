@@ -5,33 +5,13 @@
 
 #include "base/check.h"
 #include "kv/key_measure.h"
+#include "kv/layer_lengths.h"
 
 namespace ei::kv {
 namespace {
 
 constexpr int kAttention = 300;  // of shared memory
 constexpr int kEntropy = 301;
-
-std::vector<int64_t> lengths_of(const KvView& view) {
-  std::vector<int64_t> lengths;
-  for (const KvHeadView& head : view.heads) lengths.push_back(head.length);
-  return lengths;
-}
-
-int64_t longest_head(const KvView& view) {
-  int64_t length = 0;
-  for (const KvHeadView& head : view.heads) length = std::max(length, head.length);
-  return length;
-}
-
-// Do all kv_heads hold the same positions?
-bool aligned(const KvView& view) {
-  const KvHeadView& first = view.heads.front();
-  return std::all_of(view.heads.begin(), view.heads.end(), [&](const KvHeadView& head) {
-    return head.length == first.length && head.listed == first.listed && head.tail_position == first.tail_position &&
-           std::equal(head.listed_positions, head.listed_positions + head.listed, first.listed_positions);
-  });
-}
 
 policy::KvShape method_shape(const CompressorShape& shape) {
   const auto global = std::count(shape.windows.begin(), shape.windows.end(), 0);
@@ -122,6 +102,7 @@ Result<int64_t> Compressor::compress(Stream& stream, Store& store) {
   if (store.exact()) carried_.clear();  // nothing was left out of this cache yet
   carried_.begin();
   EI_ASSIGN_OR_RETURN(Decision decision, begin(stream, store));
+  if (decision.on_stream && decision.budgets.empty()) EI_RETURN_IF_ERROR(measure_entropies(stream, store, decision));
   for (size_t index = 0; index < decision.layers.size(); ++index)
     EI_RETURN_IF_ERROR(rate(stream, store, index, decision));
   if (decision.budgets.empty()) share_out(stream, decision);
@@ -156,10 +137,14 @@ Result<Compressor::Decision> Compressor::begin(Stream& stream, const Store& stor
     decision.budgets = method_->layer_budgets(decision.budget, decision.states);
   decision.ratings.resize(decision.layers.size());
   if (needs.queries == policy::QuerySource::kNone || decision.layers.empty()) return decision;
-  EI_ASSIGN_OR_RETURN(decision.attention, stream.shared(kAttention, slots * shape_.heads));
   if (needs.row_entropy) {
     EI_ASSIGN_OR_RETURN(decision.entropy, stream.shared(kEntropy, shape_.heads));
   }
+  if (chosen_by(stream)) {
+    EI_RETURN_IF_ERROR(prepare(stream, slots, decision));
+    return decision;
+  }
+  EI_ASSIGN_OR_RETURN(decision.attention, stream.shared(kAttention, slots * shape_.heads));
   return decision;
 }
 
@@ -169,6 +154,10 @@ Status Compressor::rate(Stream& stream, const Store& store, size_t index, Decisi
   const bool known = !decision.budgets.empty();
   if (known && method_->held(lengths_of(view)) <= decision.budgets[index]) return {};
   if (decision.attention != nullptr) measure_attention(stream, view, layer, decision);
+  if (decision.on_stream) {
+    choose_on_stream(stream, view, index, decision);
+    return {};
+  }
   std::vector<float> keys;
   if (const policy::KeyMeasure measure = method_->needs().keys; measure != policy::KeyMeasure::kNone) {
     EI_ASSIGN_OR_RETURN(keys, measure_keys(*backend_, view, measure, longest_head(view)));

@@ -71,8 +71,14 @@ class Compressor {
     std::vector<int64_t> budgets;              // by layer; where entropies decide, known when all are measured
     std::vector<policy::LayerRating> ratings;  // by layer; kept only as long as the budgets are not known
     float* attention = nullptr;                // [heads, slots], of one layer at a time
+    bool on_stream = false;                    // the stream rates and chooses: nothing but lists comes to the host
     float* entropy = nullptr;                  // [heads], of one layer at a time; null: not asked for
     std::vector<LayerKeeps> keeps;             // [all layers]
+    // On the stream.
+    float* rated = nullptr;     // of all sets of one layer
+    int32_t* chosen = nullptr;  // shared: of one layer, [sets, most]
+    int32_t* counts = nullptr;  // shared: [layers, sets], and once more what all sets share
+    int64_t most = 0;
   };
 
   Compressor(const Backend& backend, std::unique_ptr<policy::KvMethod> method, CompressorShape shape,
@@ -87,6 +93,11 @@ class Compressor {
   void share_out(Stream& stream, Decision& decision);
   void keep(size_t index, const policy::LayerRating& rating, Decision& decision);
   LayerKeeps keep_window(const Store& store, int layer) const;
+  // The same steps where the stream rates and chooses (compressor_stream.cpp).
+  bool chosen_by(const Stream& stream) const;
+  Status prepare(Stream& stream, int64_t slots, Decision& decision) const;
+  Status measure_entropies(Stream& stream, const Store& store, Decision& decision) const;
+  void choose_on_stream(Stream& stream, const KvView& view, size_t index, Decision& decision) const;
 
   const Backend* backend_;
   std::unique_ptr<policy::KvMethod> method_;

@@ -8,6 +8,8 @@
 namespace ei::kv {
 namespace {
 
+constexpr int64_t kPagesTogether = 16;  // gathered by one call of the backend
+
 size_t round_up(size_t value, size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 }  // namespace
@@ -66,9 +68,10 @@ void HeadSlots::append(const PageLayout& layout, int32_t kv_head, int64_t count,
   reserved_ -= count;
 }
 
-// Every page from the first changed one on is rebuilt in a spare page. Slot i of the result comes from slot
-// keep[i] >= i, so once result page d is gathered nothing needs the old page d any more: it is the next spare, unless a
-// fork still reads it. So one page beyond the head's own is enough, and no copy ever overlaps itself.
+// Every page from the first changed one on is rebuilt in a spare page, a few at a time: a device is asked once for them
+// all. Slot i of the result comes from slot keep[i] >= i, so once result page d is gathered nothing needs the old page
+// d any more: it is the next spare, unless a fork still reads it. So few pages beyond the head's own are enough, one
+// where memory is short, and no copy ever overlaps itself.
 Status HeadSlots::compact(const Backend& backend, const PageLayout& layout, PagePool& pool, const KeepList& keep,
                           int32_t next) {
   const auto kept = static_cast<int64_t>(keep.size());
@@ -77,15 +80,27 @@ Status HeadSlots::compact(const Backend& backend, const PageLayout& layout, Page
   if (unmoved < kept) {
     const int64_t first = unmoved / layout.slots;
     const int64_t end = layout.pages_for(kept);
-    int64_t needed = 1;
-    for (int64_t d = first; d + 1 < end; ++d) needed += page(d).exclusive() ? 0 : 1;
-    EI_ASSIGN_OR_RETURN(std::vector<Page> spares, pool.take(needed));
-    for (int64_t d = first; d < end; ++d) {
-      EI_RETURN_IF_ERROR(gather(backend, layout, keep, d * layout.slots, spares.back()));
-      Page old = page(d);
-      set_page(layout, d, std::move(spares.back()));
-      spares.pop_back();
-      if (old.exclusive()) spares.push_back(std::move(old));
+    int64_t together = std::min(end - first, kPagesTogether);
+    Result<std::vector<Page>> taken = pool.take(spares_for(first, end, together));
+    if (!taken.ok() && together > 1) {
+      together = 1;
+      taken = pool.take(spares_for(first, end, together));
+    }
+    EI_ASSIGN_OR_RETURN(std::vector<Page> spares, std::move(taken));
+    for (int64_t begin = first; begin < end; begin += together) {
+      const int64_t behind = std::min(end, begin + together);
+      std::vector<KvMove> moves;
+      for (int64_t d = begin; d < behind; ++d)
+        gather(layout, keep, d * layout.slots, spares[spares.size() - 1 - static_cast<size_t>(d - begin)], moves);
+      EI_RETURN_IF_ERROR(backend.move_slots(layout.shape, moves));
+      std::vector<Page> freed;
+      for (int64_t d = begin; d < behind; ++d) {
+        Page old = page(d);
+        set_page(layout, d, std::move(spares.back()));
+        spares.pop_back();
+        if (old.exclusive()) freed.push_back(std::move(old));
+      }
+      for (Page& old : freed) spares.push_back(std::move(old));
     }
   }
   const KvHeadView before = view(next);
@@ -98,11 +113,17 @@ Status HeadSlots::compact(const Backend& backend, const PageLayout& layout, Page
   return {};
 }
 
-// Collects the kept rows of result slots [first, first + slots) into `to`, in runs as long as source pages allow.
-Status HeadSlots::gather(const Backend& backend, const PageLayout& layout, const KeepList& keep, int64_t first,
-                         const Page& to) const {
+// Pages that must be there before result pages [first, end) are gathered, so many at a time.
+int64_t HeadSlots::spares_for(int64_t first, int64_t end, int64_t together) const {
+  int64_t needed = together;
+  for (int64_t d = first; d + together < end; ++d) needed += page(d).exclusive() ? 0 : 1;
+  return needed;
+}
+
+// What collects the kept rows of result slots [first, first + slots) into `to`, in runs as long as source pages allow.
+void HeadSlots::gather(const PageLayout& layout, const KeepList& keep, int64_t first, const Page& to,
+                       std::vector<KvMove>& moves) const {
   const int64_t end = std::min(static_cast<int64_t>(keep.size()), first + layout.slots);
-  std::vector<KvMove> moves;
   for (int64_t i = first; i < end;) {
     const int64_t slot = keep[static_cast<size_t>(i)];
     const int64_t row = slot % layout.slots;
@@ -115,7 +136,6 @@ Status HeadSlots::gather(const Backend& backend, const PageLayout& layout, const
                      .count = static_cast<int32_t>(rows)});
     i += rows;
   }
-  return backend.move_slots(layout.shape, moves);
 }
 
 void HeadSlots::truncate(const PageLayout& layout, int32_t position, int32_t next) {

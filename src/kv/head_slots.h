@@ -62,8 +62,9 @@ class HeadSlots {
  private:
   void set_page(const PageLayout& layout, int64_t index, Page page);
   void trim(const PageLayout& layout);
-  Status gather(const Backend& backend, const PageLayout& layout, const KeepList& keep, int64_t first,
-                const Page& to) const;
+  int64_t spares_for(int64_t first, int64_t end, int64_t together) const;
+  void gather(const PageLayout& layout, const KeepList& keep, int64_t first, const Page& to,
+              std::vector<KvMove>& moves) const;
   void shorten_list(int32_t tail_position);
 
   std::vector<Page> pages_;               // [>= pages_for(length)]

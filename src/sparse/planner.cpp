@@ -54,7 +54,8 @@ policy::PrefillShape method_shape(const Backend& backend, const PlannerShape& sh
   return {.layers = static_cast<int32_t>(planned.size()),
           .kv_heads = shape.kv_heads,
           .products = shape.products / backend.rating_cost(),
-          .per_key = static_cast<double>(choosing) * static_cast<double>(shape.heads * shape.head_dim)};
+          .per_key = static_cast<double>(choosing) * static_cast<double>(shape.heads * shape.head_dim),
+          .dear_ratings = backend.rating_cost() > 1};
 }
 }  // namespace
 

@@ -17,7 +17,7 @@ using kernels::cuda::DevicePages;
 
 class CudaBackend final : public Backend {
  public:
-  explicit CudaBackend(std::unique_ptr<CudaDevice> device) : device_(std::move(device)) {}
+  CudaBackend(std::unique_ptr<CudaDevice> device, bool fp8) : device_(std::move(device)), fp8_(fp8) {}
 
   std::string_view name() const override { return "cuda"; }
   std::string describe(DType key_type, DType value_type, std::span<const HostTensor> matrices) const override {
@@ -25,7 +25,7 @@ class CudaBackend final : public Backend {
     const char* attention = !pages.blocked                                                 ? "plain"
                             : device_->traits().set == kernels::cuda::KernelSet::kPortable ? "portable"
                                                                                            : "hopper";
-    const char* products = matrix_type(matrices) == DType::kF32 ? "f32" : "bf16";
+    const char* products = matrix_type(matrices) == DType::kF32 ? "f32" : fp8_ ? "fp8" : "bf16";
     return str_format("cuda: %s (%lld MiB), attention %s over %s and %s, products in %s", device_->name().c_str(),
                       static_cast<long long>(device_->total_bytes() >> 20), attention, dtype_name(key_type),
                       dtype_name(value_type), products);
@@ -91,6 +91,7 @@ class CudaBackend final : public Backend {
     if (matrix_type(parts) == DType::kF32) wide_ = true;
     EI_ASSIGN_OR_RETURN(std::unique_ptr<CudaWeight> weight, loader_.matrix(parts, /*multiplied=*/true));
     weight->activated = use == MatrixUse::kActivated;
+    if (fp8_ && use != MatrixUse::kFewRows) EI_RETURN_IF_ERROR(CudaWeightLoader::add_fp8(*weight));
     return std::unique_ptr<Weight>(std::move(weight));
   }
   int64_t packed_bytes(std::span<const HostTensor>) const override { return 0; }
@@ -104,7 +105,8 @@ class CudaBackend final : public Backend {
   }
   int64_t held_bytes(const HostTensor& tensor) const override {
     const auto element = static_cast<int64_t>(dtype_bytes(matrix_type({&tensor, 1})));
-    return tensor.rows * tensor.cols * element + code_bytes(tensor);
+    const int64_t narrow = fp8_ ? kernels::cuda::fp8_bytes(tensor.rows, tensor.cols) : 0;
+    return tensor.rows * tensor.cols * element + code_bytes(tensor) + narrow;
   }
 
   Result<std::unique_ptr<Stream>> new_stream(const CancelToken* cancel) const override {
@@ -124,6 +126,7 @@ class CudaBackend final : public Backend {
   }
 
   std::unique_ptr<CudaDevice> device_;
+  const bool fp8_;  // prompts multiply in 8 bits
   mutable CudaWeightLoader loader_;
   mutable std::atomic<bool> wide_ = false;  // a matrix in f32: products want f32 activations
 };
@@ -137,7 +140,12 @@ Status find_cuda_device() {
 
 Result<std::unique_ptr<Backend>> create_cuda_backend(const BackendOptions& options) {
   EI_ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device, CudaDevice::create(options.isa));
-  return std::unique_ptr<Backend>(std::make_unique<CudaBackend>(std::move(device)));
+  const bool fp8 = options.dense == "fp8";
+  constexpr int kHopper = 90;  // scales of rows are given to products there
+  if (fp8 && device->traits().capability != kHopper)
+    return make_error(ErrorKind::kDevice, "EI_DENSE=fp8 needs a GPU of compute capability 9.0, '%s' has %d.%d",
+                      device->name().c_str(), device->traits().capability / 10, device->traits().capability % 10);
+  return std::unique_ptr<Backend>(std::make_unique<CudaBackend>(std::move(device), fp8));
 }
 
 }  // namespace ei

@@ -1,10 +1,27 @@
 #include "backend/cuda/cuda_memory.h"
 
+#include <atomic>
+
 #include "kernels/cuda/device_rows.h"
 
 namespace ei {
 
 using kernels::cuda::cuda_status;
+
+namespace {
+
+std::atomic<int64_t> succeeding_left = -1;  // -1: all succeed
+
+bool failure_is_asked_for() {
+  int64_t left = succeeding_left.load();
+  while (left > 0 && !succeeding_left.compare_exchange_weak(left, left - 1)) {
+  }
+  return left == 0;
+}
+
+}  // namespace
+
+void fail_allocations(int64_t succeeding) { succeeding_left = succeeding; }
 
 int64_t free_device_bytes() {
   size_t free = 0;
@@ -19,7 +36,7 @@ int64_t free_device_bytes() {
 Result<Buffer> allocate_device(size_t bytes) {
   if (bytes == 0) return Buffer();
   void* data = nullptr;
-  const cudaError_t error = cudaMalloc(&data, bytes);
+  const cudaError_t error = failure_is_asked_for() ? cudaErrorMemoryAllocation : cudaMalloc(&data, bytes);
   if (error == cudaErrorMemoryAllocation) {
     cudaGetLastError();
     return make_error(ErrorKind::kMemory, "out of GPU memory: %zu MiB needed, %lld MiB free", (bytes >> 20) + 1,
@@ -33,7 +50,8 @@ Result<Buffer> allocate_device(size_t bytes) {
 Result<Buffer> allocate_pinned(size_t bytes) {
   if (bytes == 0) return Buffer();
   void* data = nullptr;
-  const cudaError_t error = cudaHostAlloc(&data, bytes, cudaHostAllocMapped);
+  const cudaError_t error =
+      failure_is_asked_for() ? cudaErrorMemoryAllocation : cudaHostAlloc(&data, bytes, cudaHostAllocMapped);
   if (error == cudaErrorMemoryAllocation) {
     cudaGetLastError();
     return make_error(ErrorKind::kMemory, "out of memory: %zu KiB that the GPU can read could not be reserved",

@@ -6,6 +6,7 @@
 namespace ei {
 
 using kernels::cuda::DeviceRows;
+using kernels::cuda::Fp8Rows;
 
 // The matrices as cuBLASLt sees them, column-major: D [rows of W, rows of x] = W^T x.
 struct CudaProducts::Plan {
@@ -28,7 +29,12 @@ namespace {
 constexpr size_t kWorkspaceBytes = size_t{32} << 20;
 constexpr size_t kMostPlans = 4096;  // a prompt's last chunk has any length
 
-cudaDataType_t type_of(DType type) { return type == DType::kF32 ? CUDA_R_32F : CUDA_R_16BF; }
+constexpr int kFp8 = -8;  // in a key, beside the DTypes
+
+cudaDataType_t type_of(int type) {
+  if (type == kFp8) return CUDA_R_8F_E4M3;
+  return type == static_cast<int>(DType::kF32) ? CUDA_R_32F : CUDA_R_16BF;
+}
 
 // The largest power of two, up to 256, that divides an address.
 uint32_t alignment_of(const void* data) {
@@ -56,7 +62,7 @@ Result<CudaProducts::Plan*> CudaProducts::plan_for(const Key& key) {
     EI_ASSIGN_OR_RETURN(workspace_, allocate_device(kWorkspaceBytes));
   }
   std::unique_ptr<Plan, PlanDeleter> plan(new Plan());
-  const auto in = type_of(static_cast<DType>(in_type));
+  const auto in = type_of(in_type);
   EI_TRY_LT(cublasLtMatmulDescCreate(&plan->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F));
   const cublasOperation_t transposed = CUBLAS_OP_T;
   EI_TRY_LT(
@@ -66,10 +72,20 @@ Result<CudaProducts::Plan*> CudaProducts::plan_for(const Key& key) {
     EI_TRY_LT(
         cublasLtMatmulDescSetAttribute(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue));
   }
+  if (in_type == kFp8) {
+    const int8_t fast = 1;
+    const cublasLtMatmulMatrixScale_t by_rows = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+    for (const auto side : {CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_DESC_B_SCALE_MODE})
+      EI_TRY_LT(cublasLtMatmulDescSetAttribute(plan->operation, side, &by_rows, sizeof by_rows));
+    const void* some = workspace_.data();  // no way is found without scales
+    for (const auto side : {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER})
+      EI_TRY_LT(cublasLtMatmulDescSetAttribute(plan->operation, side, &some, sizeof some));
+    EI_TRY_LT(cublasLtMatmulDescSetAttribute(plan->operation, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast, sizeof fast));
+  }
   const auto columns = [](int64_t value) { return static_cast<uint64_t>(value); };
   EI_TRY_LT(cublasLtMatrixLayoutCreate(&plan->weight, in, columns(k), columns(n), ld_w));
   EI_TRY_LT(cublasLtMatrixLayoutCreate(&plan->x, in, columns(k), columns(m), ld_x));
-  EI_TRY_LT(cublasLtMatrixLayoutCreate(&plan->y, type_of(static_cast<DType>(out_type)), columns(n), columns(m), ld_y));
+  EI_TRY_LT(cublasLtMatrixLayoutCreate(&plan->y, type_of(out_type), columns(n), columns(m), ld_y));
 
   cublasLtMatmulPreference_t preference = nullptr;
   EI_TRY_LT(cublasLtMatmulPreferenceCreate(&preference));
@@ -113,10 +129,37 @@ Status CudaProducts::multiply(const DeviceRows& weight, const DeviceRows& x, con
   if (bias != nullptr) {
     EI_TRY_LT(cublasLtMatmulDescSetAttribute(plan->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias));
   }
+  return run(*plan, weight.data, x.data, y.data, stream);
+}
+
+Status CudaProducts::multiply(const Fp8Rows& weight, const Fp8Rows& x, const DeviceRows& y, cudaStream_t stream) {
+  if (x.rows == 0 || weight.rows == 0) return {};
+  const Key key{kFp8,
+                static_cast<int>(y.type),
+                weight.rows,
+                x.rows,
+                x.cols,
+                weight.cols,
+                x.cols,
+                y.stride,
+                alignment_of(weight.codes),
+                alignment_of(x.codes),
+                alignment_of(y.data),
+                false};
+  EI_ASSIGN_OR_RETURN(Plan * plan, plan_for(key));
+  const float* scales[] = {weight.scales, x.scales};
+  EI_TRY_LT(cublasLtMatmulDescSetAttribute(plan->operation, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &scales[0],
+                                           sizeof scales[0]));
+  EI_TRY_LT(cublasLtMatmulDescSetAttribute(plan->operation, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &scales[1],
+                                           sizeof scales[1]));
+  return run(*plan, weight.codes, x.codes, y.data, stream);
+}
+
+Status CudaProducts::run(const Plan& plan, const void* weight, const void* x, void* y, cudaStream_t stream) {
   const float one = 1;
   const float zero = 0;
-  EI_TRY_LT(cublasLtMatmul(handle_, plan->operation, &one, weight.data, plan->weight, x.data, plan->x, &zero, y.data,
-                           plan->y, y.data, plan->y, &plan->algorithm, workspace_.data(), workspace_.bytes(), stream));
+  EI_TRY_LT(cublasLtMatmul(handle_, plan.operation, &one, weight, plan.weight, x, plan.x, &zero, y, plan.y, y, plan.y,
+                           &plan.algorithm, workspace_.data(), workspace_.bytes(), stream));
   return {};
 }
 

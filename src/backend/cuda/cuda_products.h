@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "kernels/cuda/device_rows.h"
+#include "kernels/products/cuda/fp8_cuda.h"
 #include "tensor/buffer.h"
 
 namespace ei {
@@ -22,6 +23,9 @@ class CudaProducts {  // of one stream
   // then.
   Status multiply(const kernels::cuda::DeviceRows& weight, const kernels::cuda::DeviceRows& x,
                   const kernels::cuda::DeviceRows& y, const float* bias, cudaStream_t stream);
+  // The same of rows in 8 bits; y is f32 or bf16.
+  Status multiply(const kernels::cuda::Fp8Rows& weight, const kernels::cuda::Fp8Rows& x,
+                  const kernels::cuda::DeviceRows& y, cudaStream_t stream);
 
  private:
   struct Plan;
@@ -33,6 +37,7 @@ class CudaProducts {  // of one stream
       std::tuple<int, int, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, uint32_t, uint32_t, uint32_t, bool>;
 
   Result<Plan*> plan_for(const Key& key);
+  Status run(const Plan& plan, const void* weight, const void* x, void* y, cudaStream_t stream);
 
   cublasLtHandle_t handle_;
   std::map<Key, std::unique_ptr<Plan, PlanDeleter>> plans_;

@@ -50,6 +50,9 @@ class CudaStream final : public Stream {
   void peak_scores(const kernels::PeakScoreParams& params, std::span<const uint8_t> segments) override;
   void select_blocks(const kernels::SelectBlocksParams& params) override;
   void window_scores(const kernels::WindowScoreParams& params) override;
+  bool chooses_slots() const override { return true; }
+  void rate_slots(const kernels::RateSlotsParams& params) override;
+  void choose_slots(const kernels::ChooseSlotsParams& params) override;
   void host(std::function<void()> job) override;
   Result<Matrix> scratch(int slot, int64_t rows, int64_t cols) override;
   Result<float*> shared(int slot, int64_t count) override;

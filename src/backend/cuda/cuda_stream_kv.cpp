@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "kernels/attention/cuda/attention_any.h"
 #include "kernels/rowwise/cuda/rope_cuda.h"
+#include "kernels/window_scores/cuda/slot_choice_cuda.h"
 #include "kernels/window_scores/cuda/window_scores_cuda.h"
 
 namespace ei {
@@ -373,6 +374,26 @@ Status CudaStream::score_window(const kernels::WindowScoreParams& params) {
     return kernels::cuda::launch_window_scores(scores, stream_);
   });
   return {};
+}
+
+void CudaStream::rate_slots(const kernels::RateSlotsParams& params) {
+  if (!open()) return;
+  if (together()) graph_.refuse();
+  std::vector<int64_t> slots(params.slots.begin(), params.slots.end());
+  submit([this, call = kernels::RateSlotsParams(params), slots = std::move(slots)]() mutable {
+    call.slots = slots;
+    return kernels::cuda::launch_rate_slots(call, stream_);
+  });
+}
+
+void CudaStream::choose_slots(const kernels::ChooseSlotsParams& params) {
+  if (!open()) return;
+  if (together()) graph_.refuse();
+  std::vector<int64_t> slots(params.slots.begin(), params.slots.end());
+  submit([this, call = kernels::ChooseSlotsParams(params), slots = std::move(slots)]() mutable {
+    call.slots = slots;
+    return kernels::cuda::launch_choose_slots(call, stream_);
+  });
 }
 
 }  // namespace ei

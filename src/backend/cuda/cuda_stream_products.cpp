@@ -38,6 +38,13 @@ void CudaStream::multiply(const CudaWeight& weight, Matrix x, Matrix y, const fl
       return;
     }
   }
+  if (weight.fp8_memory.bytes() > 0 && phase_ == Phase::kPrompt && bias == nullptr && from.stride % 8 == 0) {
+    const Result<void*> memory = converted_.device(static_cast<size_t>(kernels::cuda::fp8_bytes(x.rows, x.cols)));
+    if (!memory.ok()) return note(memory.error());
+    const kernels::cuda::Fp8Rows narrow = kernels::cuda::fp8_rows(*memory, x.rows, x.cols);
+    note(kernels::cuda::launch_to_fp8(from, narrow, stream_));
+    return note(products_.multiply(weight.fp8(), narrow, to, stream_));
+  }
   if (from.type != by.type) {
     const auto bytes = static_cast<size_t>(x.rows * x.cols) * dtype_bytes(by.type);
     const Result<void*> memory = converted_.device(bytes);

@@ -156,6 +156,14 @@ Result<std::unique_ptr<CudaWeight>> CudaWeightLoader::matrix(std::span<const Hos
   return weight;
 }
 
+Status CudaWeightLoader::add_fp8(CudaWeight& weight) {
+  if (weight.type != DType::kBF16 || !kernels::cuda::fp8_takes(weight.cols)) return {};
+  const auto bytes = static_cast<size_t>(kernels::cuda::fp8_bytes(weight.rows, weight.cols));
+  EI_ASSIGN_OR_RETURN(weight.fp8_memory, allocate_device(bytes));
+  EI_RETURN_IF_ERROR(kernels::cuda::launch_to_fp8(weight.device(), weight.fp8(), cudaStreamPerThread));
+  return cuda_status(cudaStreamSynchronize(cudaStreamPerThread), "loading weights");
+}
+
 Result<std::unique_ptr<CudaWeight>> CudaWeightLoader::vector(std::span<const HostTensor> parts) {
   const std::scoped_lock lock(mutex_);
   auto weight = std::make_unique<CudaWeight>();

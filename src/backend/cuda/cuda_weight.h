@@ -10,6 +10,7 @@
 #include "backend/backend.h"
 #include "backend/cuda/cuda_memory.h"
 #include "kernels/cuda/device_rows.h"
+#include "kernels/products/cuda/fp8_cuda.h"
 #include "kernels/products/cuda/matvec_cuda.h"
 
 namespace ei {
@@ -21,6 +22,8 @@ struct CudaWeight : Weight {
   // For generation, where every part has such a form: fewer bytes to read.
   std::vector<kernels::cuda::DeviceCodes> codes;  // of all rows, one behind the other; parts of one form are one
   Buffer code_memory;
+  Buffer fp8_memory;  // for prompts, where products in 8 bits are asked for
+  kernels::cuda::Fp8Rows fp8() const { return kernels::cuda::fp8_rows(fp8_memory.data(), rows, cols); }
   kernels::cuda::DeviceRows device() const { return {memory->data(), type, rows, cols, cols}; }
   const float* vector() const { return static_cast<const float*>(memory->data()); }
 };
@@ -41,6 +44,8 @@ class CudaWeightLoader {
   Result<std::unique_ptr<CudaWeight>> matrix(std::span<const HostTensor> parts, bool multiplied);
   // In one row.
   Result<std::unique_ptr<CudaWeight>> vector(std::span<const HostTensor> parts);
+  // Makes the form of 8 bits of a matrix in bf16 whose rows it takes; others stay as they are.
+  static Status add_fp8(CudaWeight& weight);
 
  private:
   static constexpr size_t kSliceBytes = size_t{8} << 20;

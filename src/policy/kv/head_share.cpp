@@ -10,23 +10,27 @@
 namespace ei::policy {
 namespace {
 
-int64_t size_of(const SlotScores& scores) { return static_cast<int64_t>(scores.size()); }
-
 int64_t sum(std::span<const int64_t> counts) { return std::accumulate(counts.begin(), counts.end(), int64_t{0}); }
 
 // Hands out `left` more slots, evenly among the sets that have any left.
-void give(std::vector<int64_t>& counts, std::span<const SlotScores> sets, int64_t left) {
+void give(std::vector<int64_t>& counts, std::span<const int64_t> slots, int64_t left) {
   while (left > 0) {
     int64_t open = 0;
-    for (size_t i = 0; i < counts.size(); ++i) open += counts[i] < size_of(sets[i]) ? 1 : 0;
+    for (size_t i = 0; i < counts.size(); ++i) open += counts[i] < slots[i] ? 1 : 0;
     if (open == 0) return;
     const int64_t each = std::max<int64_t>(1, left / open);
     for (size_t i = 0; i < counts.size(); ++i) {
-      const int64_t more = std::min({each, size_of(sets[i]) - counts[i], left});
+      const int64_t more = std::min({each, slots[i] - counts[i], left});
       counts[i] += more;
       left -= more;
     }
   }
+}
+
+std::vector<int64_t> slots_of(std::span<const SlotScores> sets) {
+  std::vector<int64_t> slots;
+  for (const SlotScores& scores : sets) slots.push_back(static_cast<int64_t>(scores.size()));
+  return slots;
 }
 
 }  // namespace
@@ -37,11 +41,15 @@ std::vector<int64_t> top_counts(std::span<const SlotScores> sets, int64_t total)
   std::vector<uint64_t> scratch;
   std::vector<int32_t> best;
   append_top_indices(flat, total, scratch, best);
+  return counts_among(best, slots_of(sets));
+}
+
+std::vector<int64_t> counts_among(std::span<const int32_t> best, std::span<const int64_t> slots) {
   std::vector<int64_t> counts;
   auto from = best.begin();
   int64_t end = 0;
-  for (const SlotScores& scores : sets) {
-    end += size_of(scores);
+  for (const int64_t of_set : slots) {
+    end += of_set;
     const auto to = std::lower_bound(from, best.end(), end);
     counts.push_back(to - from);
     from = to;
@@ -59,12 +67,18 @@ std::vector<int64_t> lift_to_floor(std::span<const int64_t> wanted, int64_t base
 
 std::vector<int64_t> share_slots(const KvOptions& options, std::span<const SlotScores> sets, int64_t base) {
   const int64_t total = base * static_cast<int64_t>(sets.size());
-  std::vector<int64_t> counts = lift_to_floor(top_counts(sets, total), base, options.floor_share);
+  return share_slots(options, top_counts(sets, total), slots_of(sets), base);
+}
+
+std::vector<int64_t> share_slots(const KvOptions& options, std::span<const int64_t> best,
+                                 std::span<const int64_t> slots, int64_t base) {
+  const int64_t total = base * static_cast<int64_t>(slots.size());
+  std::vector<int64_t> counts = lift_to_floor(best, base, options.floor_share);
   for (size_t i = 0; i < counts.size(); ++i)
-    counts[i] = std::min(std::max<int64_t>(counts[i], options.sinks), size_of(sets[i]));
+    counts[i] = std::min(std::max<int64_t>(counts[i], options.sinks), slots[i]);
   if (options.rounding == KvRounding::kReleased) return counts;
   for (int64_t over = sum(counts) - total; over > 0; --over) --*std::max_element(counts.begin(), counts.end());
-  give(counts, sets, total - sum(counts));
+  give(counts, slots, total - sum(counts));
   return counts;
 }
 

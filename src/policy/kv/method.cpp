@@ -43,16 +43,31 @@ LayerScores KvMethod::score(const LayerMeasures& measured) const {
   return {.measured = measured.attention, .made = {}, .stride = measured.stride, .rows = shape_.group()};
 }
 
+bool KvMethod::rates_attention() const {
+  const KvEntry* entry = find_kv_rule(options_.rule);
+  return entry != nullptr && entry->scores_attention;
+}
+
+LayerSets KvMethod::sets_of(std::span<const int64_t> lengths, bool aligned) const {
+  // One set for all needs the same slots in all; a cache that another method has compressed may have others.
+  const int32_t sets = num_sets() > 1 || aligned ? num_sets() : shape_.kv_heads;
+  LayerSets layer{.slots = {}, .group = std::max(1, shape_.heads / sets)};
+  for (int32_t set = 0; set < sets; ++set) {
+    const int32_t kv_head = set * shape_.kv_heads / sets;
+    layer.slots.push_back(std::max<int64_t>(0, lengths[static_cast<size_t>(kv_head)] - options_.window));
+  }
+  return layer;
+}
+
 LayerRating KvMethod::rate(const LayerMeasures& measured) const {
   const LayerScores scored = score(measured);
   LayerRating rating{.lengths = {measured.lengths.begin(), measured.lengths.end()}, .sets = {}};
-  // One set for all needs the same slots in all; a cache that another method has compressed may have others.
-  const int32_t sets = num_sets() > 1 || measured.aligned ? num_sets() : shape_.kv_heads;
+  const std::vector<int64_t> set_slots = sets_of(measured.lengths, measured.aligned).slots;
+  const auto sets = static_cast<int32_t>(set_slots.size());
   const int32_t rows = shape_.kv_heads * scored.rows;
   for (int32_t set = 0; set < sets; ++set) {
     const int32_t first = set * rows / sets;  // where a kv_head has one score for all its heads, several sets share it
-    const int32_t kv_head = first / scored.rows;
-    const int64_t slots = std::max<int64_t>(0, measured.lengths[static_cast<size_t>(kv_head)] - options_.window);
+    const int64_t slots = set_slots[static_cast<size_t>(set)];
     SlotScores scores = pooled_scores(
         options_,
         {.scores = scored.row(first), .stride = scored.stride, .group = std::max(1, rows / sets), .slots = slots});
@@ -89,14 +104,17 @@ std::vector<KeepList> KvMethod::choose(const LayerRating& rating, int64_t budget
 }
 
 std::vector<KeepList> KvMethod::keep(const LayerRating& rating, int64_t budget) const {
-  const std::vector<KeepList> chosen = choose(rating, budget);
-  std::vector<KeepList> keeps(rating.lengths.size());
+  return united(choose(rating, budget), rating.lengths);
+}
+
+std::vector<KeepList> KvMethod::united(const std::vector<KeepList>& chosen, std::span<const int64_t> lengths) {
+  std::vector<KeepList> keeps(lengths.size());
   for (size_t kv_head = 0; kv_head < keeps.size(); ++kv_head) {
     const size_t first = kv_head * chosen.size() / keeps.size();
     const size_t end = std::max(first + 1, (kv_head + 1) * chosen.size() / keeps.size());
     KeepList& all = keeps[kv_head] = chosen[first];
     for (size_t set = first + 1; set < end; ++set) all = union_of(all, chosen[set]);
-    if (static_cast<int64_t>(all.size()) == rating.lengths[kv_head]) all.clear();
+    if (static_cast<int64_t>(all.size()) == lengths[kv_head]) all.clear();
   }
   return keeps;
 }

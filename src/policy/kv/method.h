@@ -65,6 +65,12 @@ struct LayerScores {
   const float* row(int64_t index) const { return (measured != nullptr ? measured : made.data()) + index * stride; }
 };
 
+// The sets of a layer that are chosen together.
+struct LayerSets {
+  std::vector<int64_t> slots;  // of each, outside the window
+  int32_t group = 1;           // rows of attention that speak for one
+};
+
 // What a layer's slots are worth: a row for each set that is chosen together, over its slots outside the window.
 struct LayerRating {
   std::vector<int64_t> lengths;  // [kv_heads]
@@ -89,12 +95,18 @@ class KvMethod {
 
   // Scored, aggregated over the heads of a set, pooled over neighbours, sinks protected.
   LayerRating rate(const LayerMeasures& measured) const;
+  // Are ratings nothing but attention, aggregated and pooled, so that a backend may make them itself?
+  bool rates_attention() const;
+  // The sets of a layer whose kv_heads hold so many slots; `aligned`: all of them the same positions.
+  LayerSets sets_of(std::span<const int64_t> lengths, bool aligned) const;
   // Slots per kv_head of every layer, their mean being the budget.
   std::vector<int64_t> layer_budgets(int64_t budget, std::span<const LayerState> layers) const;
   // The slots that each set keeps of a layer with this budget.
   std::vector<KeepList> choose(const LayerRating& rating, int64_t budget) const;
   // The slots that each kv_head keeps: what any of its sets does. An empty list: everything stays.
   std::vector<KeepList> keep(const LayerRating& rating, int64_t budget) const;
+  // The same of lists that were chosen elsewhere: [sets], each with its recent slots.
+  static std::vector<KeepList> united(const std::vector<KeepList>& chosen, std::span<const int64_t> lengths);
 
   // What of a layer is compared with its budget: the longest kv_head, or the mean where they share unevenly.
   int64_t held(std::span<const int64_t> lengths) const;

@@ -81,6 +81,8 @@ struct PrefillShape {
   // all layers that choose.
   double products = 0;
   double per_key = 0;
+  // Are ratings dear beside products? Then a long text is sampled less often, the further the rarer.
+  bool dear_ratings = false;
 };
 
 struct SegmentPlace {

@@ -117,6 +117,46 @@ TEST_P(Operations, EmbeddingsMatchTheReference) {
 INSTANTIATE_TEST_SUITE_P(Cuda, Operations, ::testing::Values(true, false),
                          [](const auto& test) { return test.param ? "Wide" : "Narrow"; });
 
+TEST(CudaProducts, InEightBitsAreCloseWhateverTheScaleOfARow) {
+  EI_NEEDS_GPU();
+  BackendOptions options;
+  options.dense = "fp8";
+  auto made = create_backend("cuda", options);
+  if (!made.ok()) GTEST_SKIP() << made.error().message;
+  Side ours("cuda", /*wide=*/false);
+  ours.stream.reset();
+  ours.backend = std::move(made).value();
+  ours.stream = ours.backend->new_stream(nullptr).value();
+  const Side reference("reference");
+  constexpr int64_t kRows = 70;
+  constexpr int64_t kIn = 512;
+  constexpr int64_t kOut = 384;
+  std::vector<float> x = normals(kRows * kIn, 21);
+  std::vector<float> weights = normals(kOut * kIn, 22);
+  for (int64_t i = 0; i < kRows * kIn; ++i) x[static_cast<size_t>(i)] *= std::exp2(static_cast<float>(i / kIn % 9 - 4));
+  for (int64_t i = 0; i < kOut * kIn; ++i)
+    weights[static_cast<size_t>(i)] *= std::exp2(static_cast<float>(i / kIn % 7));
+  std::vector<float> results[2];
+  const Side* sides[] = {&ours, &reference};
+  for (int i = 0; i < 2; ++i) {
+    const auto weight = sides[i]->matrix(weights, kOut, kIn, DType::kBF16);
+    const Matrix in = sides[i]->put(0, x, kRows, kIn);
+    const Matrix out = sides[i]->stream->scratch(1, kRows, kOut).value();
+    sides[i]->stream->enter(Phase::kPrompt, kRows);
+    sides[i]->stream->matmul(*weight, in, out, nullptr);
+    results[i] = sides[i]->get(out);
+  }
+  // Three bits behind the point, of both factors: 0.037 is expected.
+  EXPECT_LE(relative_error(results[0], results[1]), 0.05);
+  EXPECT_GE(relative_error(results[0], results[1]), 0.01) << "are these eight bits?";
+  for (int64_t row = 0; row < kRows; ++row) {  // small rows are as good as large ones
+    const auto part = [&](const std::vector<float>& all) {
+      return std::vector<float>(all.begin() + row * kOut, all.begin() + (row + 1) * kOut);
+    };
+    EXPECT_LE(relative_error(part(results[0]), part(results[1])), 0.06) << "row " << row;
+  }
+}
+
 TEST(HostJobs, RunInTheirTurnAndSeeSharedMemory) {
   EI_NEEDS_GPU();
   const Side side("cuda");

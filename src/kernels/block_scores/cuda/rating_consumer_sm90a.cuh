@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/block_scores/cuda/rating_sm90a.cuh"
+#include "kernels/cuda/elements.cuh"
 
 namespace ei::kernels::cuda {
 
@@ -16,6 +17,7 @@ struct RatingConsumer {
   static constexpr int kWords = kDim / 4;
 
   const RatingArgs& args;
+  const RatingTables& tables;
   RatingShared<Config>& shared;
   const uint32_t tiles;
   const int warpgroup;
@@ -51,9 +53,20 @@ struct RatingConsumer {
     }
   }
 
+  // A query as the model left it, rounded on the way.
+  __device__ __forceinline__ void load_own(int r, int32_t row, uint32_t (&q)[kWords]) const {
+    const float* from = own_query(args, task, row < 0 ? 0 : row) + lane() % 4 * 2;
+#pragma unroll
+    for (int pair = 0; pair < kDim / 8; ++pair) {
+      const float2 both = *reinterpret_cast<const float2*>(from + pair * 8);
+      const T rounded[2] = {from_float<T>(both.x), from_float<T>(both.y)};
+      q[pair * 2 + r] = row < 0 ? 0u : *reinterpret_cast<const uint32_t*>(rounded);
+    }
+  }
+
   __device__ __forceinline__ void begin(int32_t number, uint32_t (&q)[kWords]) {
-    item = find_item(args, Config::kKind, number);
-    task = args.tasks[item.task];
+    item = find_item(tables, args.num_tasks, Config::kKind, number);
+    task = tables.tasks[item.task];
     range = range_of<Config>(args, task, item);
     range.tiles = __shfl_sync(~0u, range.tiles, 0);
     const int32_t rows = Config::kKind == Products::kPeaks ? task.rows : task.all_rows;
@@ -65,6 +78,10 @@ struct RatingConsumer {
       const int64_t stride = Config::kKind == Products::kPeaks ? args.max_rated : args.max_rows;
       places[r] = place < rows ? item.task * stride + place : -1;
       ids[r] = place >= rows ? -1 : base + (listed ? args.row_list[base + place] : place);
+      if (task.query == GroupQuery::kEach) {
+        load_own(r, ids[r] < 0 ? -1 : static_cast<int32_t>(ids[r] - base), q);
+        continue;
+      }
       const auto* from =
           reinterpret_cast<const uint32_t*>(static_cast<const T*>(args.queries) + (ids[r] < 0 ? 0 : ids[r]) * kDim) +
           lane() % 4;

@@ -77,38 +77,43 @@ __global__ void setup_kernel(RatingArgs args, bool weigh) {
   }
 }
 
-// The token of a row, counted in the chunk.
-__device__ int32_t token_of(const RatingArgs& args, const RatingTask& task, int32_t row) {
-  if (!args.params.sampling) return task.first_token + row / task.queries;
-  return task.first_token + (2 * row + 1) * task.tokens / (2 * task.all_rows);
-}
-
 // The query that speaks for the group, by a warp.
 template <typename T>
 __device__ void write_query(const RatingArgs& args, const RatingTask& task, int32_t t, int32_t row, int lane) {
-  const int32_t token = token_of(args, task, row);
-  const float* q = args.params.q + token * args.params.q_stride + int64_t{task.kv_head} * args.group * args.dim;
   T* to = static_cast<T*>(args.queries) + (int64_t{t} * args.max_rows + row) * args.dim;
   if (task.query == GroupQuery::kEach) {
-    const float* head = q + row % task.queries * args.dim;
+    const float* head = own_query(args, task, row);
 #pragma unroll 4
     for (int32_t d = lane; d < args.dim; d += 32) to[d] = from_float<T>(head[d]);
     return;
   }
+  const int32_t token = token_of(args, task, row);
+  const float* q = args.params.q + token * args.params.q_stride + int64_t{task.kv_head} * args.group * args.dim;
   const bool mean = task.query == GroupQuery::kMean;
+  const bool fours = args.dim % 4 == 0 && args.params.q_stride % 4 == 0 && reinterpret_cast<uintptr_t>(q) % 16 == 0;
   // What each head found at home lies where weighing left it.
   const float* own = args.own + int64_t{t} * args.max_rows + int64_t{row} * args.group;
   float least = INFINITY;
   float total = 0;
   for (int32_t g = 0; g < args.group && !mean; ++g) least = fminf(least, own[g]);
   for (int32_t g = 0; g < args.group && !mean; ++g) total += exp2f(least - own[g]);
-  for (int32_t d = lane; d < args.dim; d += 32) {
-    float sum = 0;
+  for (int32_t d = 4 * lane; d < args.dim; d += 4 * 32) {
+    float sums[4] = {};
+#pragma unroll 4
     for (int32_t g = 0; g < args.group; ++g) {
       const float share = mean ? 1.0f / static_cast<float>(args.group) : exp2f(least - own[g]) / total;
-      sum += share * q[g * args.dim + d];
+      const float* from = q + g * args.dim + d;
+      if (fours) {
+        const float4 four = *reinterpret_cast<const float4*>(from);
+        sums[0] += share * four.x;
+        sums[1] += share * four.y;
+        sums[2] += share * four.z;
+        sums[3] += share * four.w;
+      } else {
+        for (int i = 0; i < 4 && d + i < args.dim; ++i) sums[i] += share * from[i];
+      }
     }
-    to[d] = from_float<T>(sum);
+    for (int i = 0; i < 4 && d + i < args.dim; ++i) to[d + i] = from_float<T>(sums[i]);
   }
 }
 
@@ -121,6 +126,7 @@ __global__ void queries_kernel(RatingArgs args) {
   for (auto j = static_cast<int32_t>(blockIdx.x * kThreads + threadIdx.x); !args.params.sampling && j < task.supers;
        j += static_cast<int32_t>(gridDim.x) * kThreads)
     args.super_bounds[t * args.max_supers + j] = 0;
+  if (args.fast && task.query == GroupQuery::kEach) return;  // read as they are
   for (auto row = static_cast<int32_t>(blockIdx.x * kWarps + threadIdx.x / 32); row < task.all_rows;
        row += static_cast<int32_t>(gridDim.x) * kWarps)
     write_query<T>(args, task, t, row, lane);

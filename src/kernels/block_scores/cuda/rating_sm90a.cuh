@@ -1,7 +1,8 @@
 // The products of a rating (rating_work.cuh) on Hopper: rows of queries with keys or with the extremes of super-blocks.
 //
-// Persistent CTAs take every n-th item. One warp brings tiles of panels, eight keys each, by bulk copies; two
-// warpgroups of 64 rows multiply. Of a tile only little is kept: the best key of every block and row, a sum, a bound.
+// Persistent CTAs take every n-th item. Some warps in turn bring tiles of panels, eight keys each, by bulk copies:
+// where a panel lies takes loads that wait for each other. Two warpgroups of 64 rows multiply. Of a tile only little is
+// kept: the best key of every block and row, a sum, a bound.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -31,13 +32,33 @@ struct RatingConfig {
   static constexpr int kPanelBytes = kKind == Products::kBounds ? 2 * kHalfBytes : kHalfBytes;
   static constexpr int kStageBytes = kPanels * kPanelBytes;
   static constexpr int kStages = 200 * 1024 / kStageBytes < 8 ? 200 * 1024 / kStageBytes : 8;
+  // Warps that bring tiles. No more than stages: of a barrier only the phase before can be told from the one in work,
+  // and a warp that came to a stage knows by its own last tile alone that the one before the last was consumed.
+  static constexpr int kProducers = kKind == Products::kBounds ? 1 : 4;
+  static_assert(kProducers <= kStages);
   static constexpr int kThreads = 384;
 };
+
+inline constexpr int kTasksClose = 256;  // that are copied into shared memory
 
 template <class Config>
 struct RatingShared {
   uint64_t full[Config::kStages];
   uint64_t empty[Config::kStages];
+  RatingTask tasks[kTasksClose];
+  int32_t first[kTasksClose + 1];
+
+  // By all threads; a barrier follows.
+  __device__ __forceinline__ RatingTables bring(const RatingArgs& args) {
+    const int32_t* from = args.first_item[static_cast<int>(Config::kKind)];
+    if (args.num_tasks > kTasksClose) return {args.tasks, from};
+    constexpr int kWords = sizeof(RatingTask) / sizeof(int32_t);
+    const auto* words = reinterpret_cast<const int32_t*>(args.tasks);
+    for (auto i = static_cast<int32_t>(threadIdx.x); i < args.num_tasks * kWords; i += Config::kThreads)
+      reinterpret_cast<int32_t*>(tasks)[i] = words[i];
+    for (auto i = static_cast<int32_t>(threadIdx.x); i <= args.num_tasks; i += Config::kThreads) first[i] = from[i];
+    return {tasks, first};
+  }
 };
 
 struct RatingStage {
@@ -84,9 +105,12 @@ __device__ __forceinline__ RatingRange range_of(const RatingArgs& args, const Ra
 template <class Config>
 struct RatingProducer {
   const RatingArgs& args;
+  const RatingTables& tables;
   RatingShared<Config>& shared;
   const uint32_t tiles;
+  const int warp;
   RatingStage at{};
+  int turn = 0;  // whose warp's the next tile is
 
   __device__ __forceinline__ const uint8_t* source(const RatingTask& task, const RatingItem& item,
                                                    const RatingRange& range, int tile, int lane) const {
@@ -121,11 +145,22 @@ struct RatingProducer {
   __device__ void run(int32_t items) {
     const int lane = static_cast<int>(threadIdx.x % 32);
     for (int32_t number = static_cast<int32_t>(blockIdx.x); number < items; number += static_cast<int32_t>(gridDim.x)) {
-      const RatingItem item = find_item(args, Config::kKind, number);
-      const RatingTask task = args.tasks[item.task];
+      const RatingItem item = find_item(tables, args.num_tasks, Config::kKind, number);
+      const RatingTask task = tables.tasks[item.task];
       const RatingRange range = range_of<Config>(args, task, item);
-      for (int tile = 0; tile < range.tiles; ++tile) {
-        const uint8_t* from = lane < Config::kPanels ? source(task, item, range, tile, lane) : nullptr;
+      const auto place = [&](int tile) -> const uint8_t* {
+        return tile < range.tiles && lane < Config::kPanels ? source(task, item, range, tile, lane) : nullptr;
+      };
+      int own = (warp - turn + Config::kProducers) % Config::kProducers;  // the warp's next tile
+      const uint8_t* next = place(own);  // looked up while the one before is waited for
+      for (int tile = 0; tile < range.tiles; ++tile, turn = (turn + 1) % Config::kProducers) {
+        if (tile != own) {
+          at.template advance<Config::kStages>();
+          continue;
+        }
+        const uint8_t* from = next;
+        own += Config::kProducers;
+        next = place(own);
         const int count = __popc(__ballot_sync(~0u, from != nullptr));
         barrier_wait(&shared.empty[at.stage], at.parity ^ 1);
         if (lane == 0) barrier_expect(&shared.full[at.stage], static_cast<uint32_t>(count * Config::kPanelBytes));
@@ -156,15 +191,18 @@ __global__ void __launch_bounds__(Config::kThreads, 1) rating_sm90a(const __grid
     }
     barrier_init_fence();
   }
+  const RatingTables tables = shared.bring(args);
   __syncthreads();
-  const int32_t items = args.first_item[static_cast<int>(Config::kKind)][args.num_tasks];
+  const int32_t items = tables.first[args.num_tasks];
   const int warpgroup = static_cast<int>(threadIdx.x / 128);
   if (warpgroup == 0) {
     give_registers<40>();
-    if (threadIdx.x < 32) RatingProducer<Config>{args, shared, shared_address(rating_tiles)}.run(items);
+    const auto warp = static_cast<int>(threadIdx.x / 32);
+    if (warp < Config::kProducers)
+      RatingProducer<Config>{args, tables, shared, shared_address(rating_tiles), warp}.run(items);
   } else {
     take_registers<232>();
-    RatingConsumer<Config> consumer{args, shared, shared_address(rating_tiles), warpgroup - 1};
+    RatingConsumer<Config> consumer{args, tables, shared, shared_address(rating_tiles), warpgroup - 1};
     if constexpr (Config::kKind == Products::kOwn) {
       consumer.run_own(items);
     } else if constexpr (Config::kKind == Products::kBounds) {

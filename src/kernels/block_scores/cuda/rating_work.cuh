@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/block_scores/cuda/rating_cuda.h"
+#include "kernels/cuda/largest.cuh"
 
 namespace ei::kernels::cuda {
 
@@ -50,7 +51,7 @@ struct RatingArgs {
   // In the scratch memory.
   RatingTask* tasks;       // [num_tasks]
   int32_t* first_item[3];  // [num_tasks + 1] for each kind of product
-  void* queries;           // [num_tasks, max_rows, dim]
+  void* queries;           // [num_tasks, max_rows, dim]; not written where every head speaks for itself, if `fast`
   float* own;              // [num_tasks, max_rows]: log2 of what a row finds in its own segment
   float* sink;             // the best key of the first block, in powers of two
   float* found;            // log2 of both together
@@ -65,21 +66,6 @@ struct RatingArgs {
   float4* mass;            // [num_tasks, ceil(max_blocks / 256)]
 };
 
-// Floats as integers of the same order; NaN comes first.
-__host__ __device__ inline uint32_t ordered(float value) {
-#ifdef __CUDA_ARCH__
-  const uint32_t bits = __float_as_uint(value + 0.0f);
-#else
-  const uint32_t bits = 0;
-  (void)value;
-#endif
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return 0;
-  return (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
-}
-__device__ inline float from_ordered(uint32_t key) {
-  return __uint_as_float((key >> 31) != 0 ? key & 0x7fffffffu : ~key);
-}
-
 struct RatingItem {
   int32_t task;
   int32_t row;    // first one
@@ -93,19 +79,36 @@ __device__ inline int32_t items_of(const RatingArgs& args, const RatingTask& tas
   return (task.rows + kRatingRows - 1) / kRatingRows * splits;
 }
 
+// The tasks and where their items begin; a kernel of many items keeps them close by.
+struct RatingTables {
+  const RatingTask* tasks;
+  const int32_t* first;  // [num_tasks + 1]
+};
+
 // Item `number` of a kind of products, which there is.
-__device__ inline RatingItem find_item(const RatingArgs& args, Products kind, int32_t number) {
-  const int32_t* first = args.first_item[static_cast<int>(kind)];
+__device__ inline RatingItem find_item(const RatingTables& tables, int32_t num_tasks, Products kind, int32_t number) {
+  const int32_t* first = tables.first;
   int32_t low = 0;
-  int32_t high = args.num_tasks;  // first[low] <= number < first[high]
+  int32_t high = num_tasks;  // first[low] <= number < first[high]
   while (high - low > 1) {
     const int32_t middle = (low + high) / 2;
     (first[middle] <= number ? low : high) = middle;
   }
   const int32_t in_task = number - first[low];
-  const int32_t all = kind == Products::kPeaks ? args.tasks[low].rows : args.tasks[low].all_rows;
+  const int32_t all = kind == Products::kPeaks ? tables.tasks[low].rows : tables.tasks[low].all_rows;
   const int32_t tiles = (all + kRatingRows - 1) / kRatingRows;
   return {low, in_task % tiles * kRatingRows, in_task / tiles};
+}
+
+// The token of a row, counted in the chunk.
+__device__ inline int32_t token_of(const RatingArgs& args, const RatingTask& task, int32_t row) {
+  if (!args.params.sampling) return task.first_token + row / task.queries;
+  return task.first_token + (2 * row + 1) * task.tokens / (2 * task.all_rows);
+}
+// The query of a row where every head speaks for itself.
+__device__ inline const float* own_query(const RatingArgs& args, const RatingTask& task, int32_t row) {
+  const int64_t head = int64_t{task.kv_head} * args.group + row % task.queries;
+  return args.params.q + token_of(args, task, row) * args.params.q_stride + head * args.dim;
 }
 
 // The block at place i of those that are rated.

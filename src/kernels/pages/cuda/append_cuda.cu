@@ -106,8 +106,26 @@ struct Moves {
   PageMove list[kMostMoves];
 };
 
-__global__ void move_kernel(DevicePages pages, Moves moves) {
+// A warp for each slot of a blocked page, in pieces of 16 bytes.
+__device__ void move_pieces(const DevicePages& pages, const PageMove& move) {
+  const KvLayout layout = pages.layout();
+  const int32_t half = pages.shape.head_dim / 8;  // pieces of keys, then of values
+  const auto* from = static_cast<const char*>(move.from);
+  auto* to = static_cast<char*>(move.to);
+  for (auto slot = static_cast<int32_t>(threadIdx.x / 32); slot < move.count;
+       slot += static_cast<int32_t>(blockDim.x / 32)) {
+    for (auto i = static_cast<int32_t>(threadIdx.x % 32); i < 2 * half; i += 32) {
+      const bool value = i >= half;
+      const int32_t dim = (value ? i - half : i) * 8;
+      *reinterpret_cast<uint4*>(to + layout.piece_in_page(move.to_slot + slot, dim, value)) =
+          *reinterpret_cast<const uint4*>(from + layout.piece_in_page(move.from_slot + slot, dim, value));
+    }
+  }
+}
+
+__global__ void move_kernel(DevicePages pages, const __grid_constant__ Moves moves) {
   const PageMove& move = moves.list[blockIdx.x];
+  if (pages.blocked) return move_pieces(pages, move);
   const int32_t dim = pages.shape.head_dim;
   for (int part = 0; part < 2; ++part) {
     const bool value = part == 1;
@@ -147,7 +165,7 @@ Status launch_move_slots(const DevicePages& pages, std::span<const PageMove> mov
     const size_t count = std::min<size_t>(moves.size(), kMostMoves);
     Moves list;
     std::copy_n(moves.begin(), count, list.list);
-    move_kernel<<<static_cast<unsigned>(count), 256, 0, static_cast<cudaStream_t>(stream)>>>(pages, list);
+    move_kernel<<<static_cast<unsigned>(count), 128, 0, static_cast<cudaStream_t>(stream)>>>(pages, list);
     EI_RETURN_IF_ERROR(launched("move_slots"));
     moves = moves.subspan(count);
   }

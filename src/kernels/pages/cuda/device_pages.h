@@ -40,7 +40,7 @@ struct PageMove {
   int32_t to_slot = 0;
   int32_t count = 0;
 };
-inline constexpr int kMostMoves = 96;  // of one launch
+inline constexpr int kMostMoves = 1000;  // of one launch: as many as parameters of a kernel hold
 Status launch_move_slots(const DevicePages& pages, std::span<const PageMove> moves, void* stream);
 
 // Normalises and rotates the queries in place, and the keys on their way into the store; values go there as they are.

@@ -42,6 +42,23 @@ __device__ int64_t eight_place(int64_t step, int group, int64_t lane) {
   return ((step * (kEach / 8) + group) * 32 + lane) * 8;
 }
 
+// Byte i of a word, as a float: behind the exponent of 2^23 it counts in ones. The units that convert integers are
+// slower than those that permute bytes and add.
+__device__ inline float byte_as_float(uint32_t word, int i) {
+#ifdef __CUDA_ARCH__
+  return __uint_as_float(__byte_perm(word, 0x4b000000u, 0x7440u | static_cast<unsigned>(i))) - 8388608.0f;
+#else
+  return static_cast<float>(word >> 8 * i & 255u);
+#endif
+}
+__device__ inline float signed_byte_as_float(uint32_t flipped, int i) {  // each byte with its sign bit turned over
+#ifdef __CUDA_ARCH__
+  return __uint_as_float(__byte_perm(flipped, 0x4b000000u, 0x7440u | static_cast<unsigned>(i))) - 8388736.0f;
+#else
+  return static_cast<float>(flipped >> 8 * i & 255u) - 128.0f;
+#endif
+}
+
 // Each form: what a lane loads at once, and its product with x.
 struct NarrowWeights {  // bf16
   static constexpr int kEach = 8;
@@ -81,13 +98,14 @@ struct ByteWeights {
   }
   template <typename X>
   __device__ float dot(const Held& held, const X* x, int64_t step, int64_t lane) const {
-    const auto* bytes = reinterpret_cast<const signed char*>(&held.bits);
+    const uint32_t words[4] = {held.bits.x, held.bits.y, held.bits.z, held.bits.w};
     float sum = 0;
 #pragma unroll
     for (int group = 0; group < 2; ++group) {
       const Eight eight = eight_of(x + eight_place<kEach>(step, group, lane));
 #pragma unroll
-      for (int i = 0; i < 8; ++i) sum += static_cast<float>(bytes[8 * group + i]) * eight.at[i];
+      for (int i = 0; i < 8; ++i)
+        sum += signed_byte_as_float(words[2 * group + i / 4] ^ 0x80808080u, i % 4) * eight.at[i];
     }
     return sum * __half2float(held.scale);
   }
@@ -108,7 +126,7 @@ struct NibbleWeights {
   }
   template <typename X>
   __device__ float dot(const Held& held, const X* x, int64_t step, int64_t lane) const {
-    const auto* bytes = reinterpret_cast<const unsigned char*>(&held.bits);
+    const uint32_t words[4] = {held.bits.x, held.bits.y, held.bits.z, held.bits.w};
     float sum = 0;
     float plain = 0;
 #pragma unroll
@@ -116,8 +134,8 @@ struct NibbleWeights {
       const Eight eight = eight_of(x + eight_place<kEach>(step, group, lane));
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
-        const unsigned byte = bytes[group % 2 * 8 + i];
-        sum += static_cast<float>(group < 2 ? byte & 15 : byte >> 4) * eight.at[i];
+        const uint32_t word = words[group % 2 * 2 + i / 4] >> (group < 2 ? 0 : 4) & 0x0f0f0f0fu;
+        sum += byte_as_float(word, i % 4) * eight.at[i];
         plain += eight.at[i];
       }
     }

@@ -1,12 +1,14 @@
 #include <algorithm>
 
 #include "kernels/pages/cuda/page_elements.cuh"
+#include "kernels/window_scores/cuda/window_logits.cuh"
 #include "kernels/window_scores/cuda/window_scores_cuda.h"
 
 namespace ei::kernels::cuda {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int kRowThreads = 1024;  // rows are long and few
 
 // Products of all queries of one kv_head's group with a tile of its keys: logits [group * window, stride].
 __global__ void logits_kernel(WindowScores params, int32_t kv_head, int32_t group, int32_t tile, float* logits,
@@ -84,33 +86,42 @@ __global__ void entropy_kernel(const float* entropies, int64_t window, float* ou
 
 int32_t group_of(const WindowScores& params) { return params.num_heads / static_cast<int32_t>(params.lengths.size()); }
 
-int64_t longest(const WindowScores& params) {
-  return params.lengths.empty() ? 0 : *std::max_element(params.lengths.begin(), params.lengths.end());
+// Of a row of logits: the longest kv_head, rounded up.
+int64_t row_floats(const WindowScores& params) {
+  const int64_t longest = params.lengths.empty() ? 0 : *std::max_element(params.lengths.begin(), params.lengths.end());
+  return (longest + 3) / 4 * 4;
 }
+
+// In front of the logits: shares and entropies of the rows.
+int64_t head_floats(const WindowScores& params) { return (3 * group_of(params) * params.window + 3) / 4 * 4; }
 
 }  // namespace
 
 int64_t window_score_floats(const WindowScores& params) {
-  return group_of(params) * params.window * (longest(params) + 3);
+  return head_floats(params) + group_of(params) * params.window * row_floats(params);
 }
 
 Status launch_window_scores(const WindowScores& params, void* stream) {
   auto* queue = static_cast<cudaStream_t>(stream);
   const int32_t group = group_of(params);
   const int64_t rows = group * params.window;
-  const int64_t stride = longest(params);
+  const int64_t stride = row_floats(params);
   const int32_t dim = params.pages.shape.head_dim;
   const int32_t tile = dim <= 128 ? 64 : dim <= 256 ? 32 : 16;
   const size_t shared = static_cast<size_t>(tile) * static_cast<size_t>(dim + 1) * sizeof(float);
   auto* shares = reinterpret_cast<float2*>(params.room);
   float* entropies = params.room + 2 * rows;
-  float* logits = params.room + 3 * rows;
+  float* logits = params.room + head_floats(params);
   for (size_t h = 0; h < params.lengths.size() && rows > 0; ++h) {
     const int64_t length = params.lengths[h];
     if (length == 0) continue;
-    const auto tiles = static_cast<unsigned>((length + tile - 1) / tile);
-    logits_kernel<<<tiles, kThreads, shared, queue>>>(params, static_cast<int32_t>(h), group, tile, logits, stride);
-    softmax_kernel<<<static_cast<unsigned>(rows), kThreads, 0, queue>>>(logits, stride, length, shares, entropies);
+    const WindowLogits to{
+        .kv_head = static_cast<int32_t>(h), .group = group, .length = length, .logits = logits, .stride = stride};
+    if (!launch_window_logits(params, to, stream)) {
+      const auto tiles = static_cast<unsigned>((length + tile - 1) / tile);
+      logits_kernel<<<tiles, kThreads, shared, queue>>>(params, to.kv_head, group, tile, logits, stride);
+    }
+    softmax_kernel<<<static_cast<unsigned>(rows), kRowThreads, 0, queue>>>(logits, stride, length, shares, entropies);
     const dim3 grid(static_cast<unsigned>((length + kThreads - 1) / kThreads), static_cast<unsigned>(group));
     mean_kernel<<<grid, kThreads, 0, queue>>>(logits, stride, length, shares, params.window,
                                               params.scores + static_cast<int64_t>(h) * group * params.score_stride,

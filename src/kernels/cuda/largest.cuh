@@ -1,0 +1,163 @@
+// The largest values of a row inside one block of threads, by digits of eight bits from the top.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace ei::kernels::cuda {
+
+// Floats as integers of the same order; NaN comes first.
+__device__ inline uint32_t ordered(float value) {
+  const uint32_t bits = __float_as_uint(value + 0.0f);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return 0;
+  return (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
+}
+__device__ inline float from_ordered(uint32_t key) {
+  return __uint_as_float((key >> 31) != 0 ? key & 0x7fffffffu : ~key);
+}
+
+inline constexpr int kSelectThreads = 1024;
+inline constexpr int kDigits = 256;
+
+struct SelectShared {
+  int32_t histogram[kDigits];
+  uint32_t prefix;
+  int32_t wanted;
+  int32_t greater[kSelectThreads / 32];
+  int32_t equal[kSelectThreads / 32];
+};
+
+// The `count`-th largest of the keys that the threads hold, kEach a thread (0 where there is none), bit by bit from the
+// top: quick where few passes over memory would be. `wanted`: how many of those that equal it are among them. Where a
+// shorter prefix separates them already, the result lies just below it and none of its equals is wanted.
+template <int kEach>
+__device__ inline uint32_t nth_largest(const uint32_t (&keys)[kEach], int32_t count, int32_t& wanted) {
+  uint32_t found = 0;
+  int32_t above = 0;  // that are larger than everything which begins with `found`
+  for (int bit = 31; bit >= 0; --bit) {
+    const uint32_t candidate = found | 1u << bit;
+    int32_t reach = 0;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) reach += __syncthreads_count(keys[i] >= candidate);
+    if (reach == count) {
+      wanted = 0;
+      return candidate - 1;
+    }
+    if (reach > count) {
+      found = candidate;
+    } else {
+      above = reach;
+    }
+  }
+  wanted = count - above;
+  return found;
+}
+
+// Calls take(place, index) for the `count` largest of key(0) ... key(size - 1), with ascending indices; among equals
+// the lower index comes first. All threads of the block take part.
+template <typename Key, typename Take>
+__device__ void take_largest(SelectShared& shared, int32_t size, int32_t count, Key key, Take take) {
+  constexpr int kEach = 2;   // keys of a thread that are found by bits
+  constexpr int kHeld = 16;  // that stay in registers from digit to digit
+  const int thread = static_cast<int>(threadIdx.x);
+  const int lane = thread % 32;
+  if (count >= size) {
+    for (int32_t i = thread; i < size; i += kSelectThreads) take(i, i);
+    return;
+  }
+  if (count <= 0) return;
+  uint32_t prefix = 0;
+  int32_t wanted = count;  // of the keys that begin with the prefix
+  const bool few = size <= kEach * kSelectThreads;
+  if (few) {
+    uint32_t keys[kEach];
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) keys[i] = thread + i * kSelectThreads < size ? key(thread + i * kSelectThreads) : 0;
+    prefix = nth_largest(keys, count, wanted);
+  }
+  const bool holds = !few && size <= kHeld * kSelectThreads;
+  uint32_t held[kHeld];
+#pragma unroll
+  for (int r = 0; r < kHeld; ++r) {
+    const int32_t i = thread + r * kSelectThreads;
+    held[r] = holds && i < size ? key(i) : 0u;
+  }
+  const auto count_digit = [&](uint32_t value, bool there, uint32_t mask, int shift) {
+    const bool counts = there && (value & mask) == prefix;
+    const int digit = counts ? static_cast<int>(value >> shift & 255u) : -1;
+    const unsigned same = __match_any_sync(~0u, digit);
+    if (counts && lane == __ffs(static_cast<int>(same)) - 1) atomicAdd(&shared.histogram[digit], __popc(same));
+  };
+  for (int shift = few ? -1 : 24; shift >= 0; shift -= 8) {
+    __syncthreads();
+    if (thread < kDigits) shared.histogram[thread] = 0;
+    __syncthreads();
+    const uint32_t mask = shift == 24 ? 0u : ~0u << (shift + 8);
+    const int32_t whole = (size + kSelectThreads - 1) / kSelectThreads * kSelectThreads;
+    if (holds) {
+#pragma unroll
+      for (int r = 0; r < kHeld; ++r)
+        if (r * kSelectThreads < size) count_digit(held[r], thread + r * kSelectThreads < size, mask, shift);
+    } else {
+#pragma unroll 4
+      for (int32_t i = thread; i < whole; i += kSelectThreads)
+        count_digit(i < size ? key(i) : 0u, i < size, mask, shift);
+    }
+    __syncthreads();
+    if (thread < 32) {  // eight digits a lane, sums from the top
+      int32_t sum = 0;
+      for (int i = 0; i < kDigits / 32; ++i) sum += shared.histogram[thread * (kDigits / 32) + i];
+      int32_t above = sum;  // of this lane and the higher ones
+      for (int step = 1; step < 32; step *= 2) {
+        const int32_t other = __shfl_down_sync(~0u, above, step);
+        if (lane + step < 32) above += other;
+      }
+      int32_t higher = above - sum;
+      for (int digit = (thread + 1) * (kDigits / 32) - 1; digit >= thread * (kDigits / 32); --digit) {
+        const int32_t count_here = shared.histogram[digit];
+        if (higher < wanted && higher + count_here >= wanted) {
+          shared.prefix = prefix | static_cast<uint32_t>(digit) << shift;
+          shared.wanted = wanted - higher;
+        }
+        higher += count_here;
+      }
+    }
+    __syncthreads();
+    prefix = shared.prefix;
+    wanted = shared.wanted;
+  }
+  // All keys above the prefix, and the first `wanted` that equal it.
+  int32_t greater_before = 0;
+  int32_t equal_before = 0;
+  for (int32_t begin = 0; begin < size; begin += kSelectThreads) {
+    const int32_t i = begin + thread;
+    const uint32_t value = i < size ? key(i) : 0u;
+    const bool above = i < size && value > prefix;
+    const bool same = i < size && value == prefix;
+    const unsigned above_mask = __ballot_sync(~0u, above);
+    const unsigned same_mask = __ballot_sync(~0u, same);
+    __syncthreads();
+    if (lane == 0) {
+      shared.greater[thread / 32] = __popc(above_mask);
+      shared.equal[thread / 32] = __popc(same_mask);
+    }
+    __syncthreads();
+    int32_t greater = greater_before;
+    int32_t equal = equal_before;
+    for (int warp = 0; warp < kSelectThreads / 32; ++warp) {
+      if (warp < thread / 32) {
+        greater += shared.greater[warp];
+        equal += shared.equal[warp];
+      }
+      greater_before += shared.greater[warp];
+      equal_before += shared.equal[warp];
+    }
+    greater += __popc(above_mask & ((1u << lane) - 1));
+    equal += __popc(same_mask & ((1u << lane) - 1));
+    const int32_t taken_equal = equal < wanted ? equal : wanted;
+    if (above || (same && equal < wanted)) take(greater + taken_equal, i);
+  }
+}
+
+}  // namespace ei::kernels::cuda

@@ -1,0 +1,116 @@
+// Ratings of slots and the choice among them on the GPU against the reference, bit for bit; every KV method on both.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "gpu/engine/sides.h"
+#include "policy/registry.h"
+#include "support/embedded_engine.h"
+
+namespace ei::testing {
+namespace {
+
+struct Layer {
+  std::vector<int64_t> slots;
+  int32_t group = 1;
+  bool mean_of_group = true;
+  bool mean_of_near = true;
+  int32_t kernel = 1;
+  int32_t sinks = 0;
+  std::vector<int32_t> counts;
+  bool ties = false;
+};
+
+struct Chosen {
+  std::vector<float> ratings;
+  std::vector<int32_t> lists;
+};
+
+Chosen choose(const std::string& backend, const Layer& layer, uint64_t seed) {
+  const Side side(backend);
+  const auto sets = static_cast<int64_t>(layer.slots.size());
+  const int64_t longest = *std::max_element(layer.slots.begin(), layer.slots.end());
+  const int64_t all = std::accumulate(layer.slots.begin(), layer.slots.end(), int64_t{0});
+  std::vector<float> scores = normals(sets * layer.group * longest, seed);
+  for (float& score : scores) score = layer.ties ? std::round(2 * score) / 8 : std::exp(4 * score);
+  const Matrix from = side.put(0, scores, sets * layer.group, longest);
+  const Matrix ratings = side.put(1, std::vector<float>(static_cast<size_t>(all), NAN), 1, all);
+  auto* counts = reinterpret_cast<int32_t*>(side.stream->shared(2, sets).value());
+  auto* lists = reinterpret_cast<int32_t*>(side.stream->shared(3, sets * longest).value());
+  std::copy(layer.counts.begin(), layer.counts.end(), counts);
+  std::fill_n(lists, sets * longest, -1);
+  side.stream->rate_slots({.scores = from.data,
+                           .stride = longest,
+                           .group = layer.group,
+                           .slots = layer.slots,
+                           .mean_of_group = layer.mean_of_group,
+                           .mean_of_near = layer.mean_of_near,
+                           .kernel = layer.kernel,
+                           .sinks = layer.sinks,
+                           .ratings = ratings.data});
+  side.stream->choose_slots(
+      {.ratings = ratings.data, .slots = layer.slots, .counts = counts, .chosen = lists, .stride = longest});
+  return {side.get(ratings), {lists, lists + sets * longest}};
+}
+
+TEST(CudaSlots, AreRatedAndChosenAsByTheReference) {
+  EI_NEEDS_GPU();
+  const std::vector<Layer> layers = {
+      {.slots = {1}, .counts = {1}},
+      {.slots = {5, 3}, .group = 2, .kernel = 7, .counts = {2, 3}},
+      {.slots = {300, 0, 299, 1}, .group = 4, .kernel = 5, .sinks = 4, .counts = {64, 10, 300, 0}},
+      {.slots = {2048, 2049, 1023}, .group = 3, .mean_of_group = false, .counts = {1000, 2000, 1}},
+      {.slots = {5000, 4096}, .mean_of_near = false, .kernel = 13, .sinks = 1, .counts = {992, 4095}},
+      {.slots = {40000, 39000, 20}, .group = 4, .kernel = 5, .counts = {992, 992, 992}},
+      {.slots = {2000, 2000}, .kernel = 1, .counts = {700, 1999}, .ties = true},
+      {.slots = {30000}, .group = 2, .kernel = 3, .counts = {9000}, .ties = true},
+      {.slots = std::vector<int64_t>(300, 70), .counts = std::vector<int32_t>(300, 33)},
+  };
+  for (size_t i = 0; i < layers.size(); ++i) {
+    SCOPED_TRACE(i);
+    const Chosen ours = choose("cuda", layers[i], 40 + i);
+    const Chosen reference = choose("reference", layers[i], 40 + i);
+    EXPECT_EQ(ours.ratings, reference.ratings);
+    EXPECT_EQ(ours.lists, reference.lists);
+  }
+}
+
+TEST(CudaSlots, EveryKvMethodKeepsAsManyAsOnTheCpu) {
+  EI_NEEDS_GPU();
+  const std::vector<int32_t> tokens = ei::random_tokens(2500, 9);
+  EngineOptions on_cpu;
+  on_cpu.backend = "cpu";
+  EngineOptions on_gpu;
+  on_gpu.backend = "cuda";
+  const std::unique_ptr<Engine> engines[] = {load_embedded(on_cpu), load_embedded(on_gpu)};
+  for (const policy::KvEntry& entry : policy::kv_rules()) {
+    SCOPED_TRACE(entry.name);
+    std::vector<int64_t> kept[2];  // by layer
+    for (const int side : {0, 1}) {
+      SessionOptions options;
+      options.kv = entry.preset;
+      options.kv->budget = 1024;
+      const auto session = open_session(*engines[side], options);
+      ASSERT_TRUE(session->prefill(tokens).ok());
+      for (int i = 0; i < 40; ++i) {
+        const Status fed = session->decode(tokens[static_cast<size_t>(i)]);
+        ASSERT_TRUE(fed.ok()) << fed.error().message;
+      }
+      for (int layer = 0; layer < session->store().config().layers; ++layer) {
+        kept[side].push_back(0);
+        for (int h = 0; h < session->store().config().kv_heads; ++h)
+          kept[side].back() += session->store().length(layer, h);
+      }
+      for (const float logit : session->logits()) ASSERT_TRUE(std::isfinite(logit));
+    }
+    // What several heads keep together, and what entropies divide, depends on the last bits.
+    const int64_t all = std::accumulate(kept[0].begin(), kept[0].end(), int64_t{0});
+    for (size_t layer = 0; layer < kept[0].size(); ++layer)
+      EXPECT_NEAR(static_cast<double>(kept[1][layer]), static_cast<double>(kept[0][layer]),
+                  0.01 * static_cast<double>(all) / static_cast<double>(kept[0].size()) + 4)
+          << "layer " << layer;
+  }
+}
+
+}  // namespace
+}  // namespace ei::testing
