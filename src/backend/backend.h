@@ -195,6 +195,8 @@ class Backend {
   // slowly, where that is there.
   virtual bool rates_peaks(const kernels::KeyIndexShape& shape) const { return shape.grid.block % 8 == 0; }
   virtual bool scores_rows() const { return true; }
+  // Does block_entropy count covering blocks, and block_scores bound products?
+  virtual bool covers_and_bounds() const { return true; }
   // What a multiply-add of a rating costs, in those of eight bits beside products in bf16, for which methods weigh the
   // two against each other.
   virtual double rating_cost() const { return 1; }

@@ -56,6 +56,7 @@ Json to_object(const BenchRow& row) {
                  {"compressions", row.compressions},
                  {"evicted", row.evicted},
                  {"compress_ms", row.compress_ms},
+                 {"compression_ms", row.compression_ms},
                  {"peak_rss_bytes", row.peak_rss}};
   if (row.peak) {
     object["gflops"] = row.gflops;

@@ -51,9 +51,10 @@ struct BenchRow {
   double attention_ms = 0;
   double matmul_ms = 0;
   int64_t kv_bytes = 0;
-  int64_t compressions = 0;  // before and while it was timed
-  int64_t evicted = 0;       // slots, over all layers and kv_heads
-  double compress_ms = 0;    // per repetition
+  int64_t compressions = 0;   // before and while it was timed
+  int64_t evicted = 0;        // slots, over all layers and kv_heads
+  double compress_ms = 0;     // per repetition
+  double compression_ms = 0;  // of one compression, on the average over all
   int64_t peak_rss = 0;
   double gflops = 0;    // prompts: arithmetic per second
   double read_gbs = 0;  // generation: bytes of weights and cache per second

@@ -164,6 +164,7 @@ class Bench {
     row.attention_ms = ms_per_run(after.attention_s, before.attention_s);
     row.compress_ms = ms_per_run(after.compress_s, before.compress_s);
     row.compressions = after.compressions;
+    if (after.compressions > 0) row.compression_ms = 1000 * after.compress_s / static_cast<double>(after.compressions);
     row.evicted = session_->store().evicted();
     row.matmul_ms = ms_per_run(after.matmul_s, before.matmul_s);
     const model::Config& config = engine_.config();

@@ -50,9 +50,13 @@ Status check_comparison(const Acted& acted, const std::string& method, double di
 
 Acted Session::acted() const {
   const State& state = *state_;
-  Acted acted{.prefill = state.stats.pairs<state.stats.pairs_dense, .kv = state.stats.compressions> 0, .idle = {}};
+  const SessionStats& stats = state.stats;
+  Acted acted{.prefill = stats.pairs<stats.pairs_dense, .kv = stats.compressions + stats.paged_tokens> 0, .idle = {}};
   if (state.planner && !acted.prefill) acted.idle.push_back(state.why_all_was_read());
   if (state.compressor && !acted.kv) acted.idle.push_back(state.why_all_was_kept());
+  if (state.pages && !acted.kv)
+    acted.idle.push_back(str_format("all of the cache was read: %lld tokens are within --kv-read",
+                                    static_cast<long long>(state.store.next_position())));
   return acted;
 }
 

@@ -11,7 +11,7 @@ namespace ei {
 
 struct Acted {
   bool prefill = false;  // query-key pairs of a prompt were left out
-  bool kv = false;       // the cache was compressed
+  bool kv = false;       // the cache was compressed, or read in part
   // For each half of the method that was asked for and did nothing: why, as a sentence without its end.
   std::vector<std::string> idle;
 

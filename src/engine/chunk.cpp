@@ -19,8 +19,8 @@ std::vector<RopeTable> Session::State::stage_angles(int32_t first_position, int6
                     .rope = &config.ropes[i],
                     .first_position = first_position};
     if (!stream->makes_angles()) {
-      model::RopeAngles& made = angles[i];
-      model::fill_rope(config.ropes[i], config.rope_dims, first_position, tokens, made);
+      RopeAngles& made = angles[i];
+      fill_rope(config.ropes[i], config.rope_dims, first_position, tokens, made);
       table.cos = static_cast<const float*>(stream->stage(made.cos.data(), made.cos.size() * sizeof(float)));
       table.sin = static_cast<const float*>(stream->stage(made.sin.data(), made.sin.size() * sizeof(float)));
     }

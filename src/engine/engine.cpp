@@ -142,8 +142,24 @@ Result<std::unique_ptr<Session>> Engine::new_session(const SessionOptions& optio
                               .attention_scale = config().attention_scale,
                               .slot_bytes = config().head_dim * static_cast<int64_t>(dtype_bytes(store.key_type) +
                                                                                      dtype_bytes(store.value_type)),
-                              .windows = windows};
+                              .windows = windows,
+                              .ropes = {}};
+    for (const model::LayerFacts& facts : config().per_layer)
+      shape.ropes.push_back({.rope = &config().ropes[static_cast<size_t>(facts.rope)],
+                             .dims = config().rope_dims,
+                             .interleaved = config().rope_interleaved});
     EI_ASSIGN_OR_RETURN(compressor, kv::Compressor::create(backend(), kv_options, std::move(shape)));
+  }
+  std::optional<sparse::PageReader> pages;
+  if (kv_options.read > 0) {
+    sparse::PageShape shape{.heads = config().heads,
+                            .kv_heads = config().kv_heads,
+                            .head_dim = config().head_dim,
+                            .key_type = store.key_type,
+                            .global = {}};
+    for (const int32_t window : windows) shape.global.push_back(window == 0 ? 1 : 0);
+    EI_RETURN_IF_ERROR(sparse::PageReader::served(backend()));
+    pages.emplace(backend(), kv_options, std::move(shape));
   }
   EI_ASSIGN_OR_RETURN(auto stream, backend().new_stream(options.cancel));
   auto state = std::make_unique<Session::State>(
@@ -156,6 +172,7 @@ Result<std::unique_ptr<Session>> Engine::new_session(const SessionOptions& optio
                      .batch = options.batch > 0 ? options.batch : chunk_for(config(), backend()),
                      .planner = std::move(planner),
                      .compressor = std::move(compressor),
+                     .pages = std::move(pages),
                      .windows = std::move(windows),
                      .keep_whole = options.keep_whole});
   return std::unique_ptr<Session>(new Session(std::move(state)));

@@ -31,6 +31,9 @@ Result<Session::State::Rows> Session::State::record(std::span<const int32_t> chu
     const BlockPlan* blocks = nullptr;  // null: everything is read
     if (plan && planner->plans(layer))
       blocks = planner->record(*stream, layer, model.query(act), cache.view(layer), wanted);
+    if (reads_pages) {
+      EI_ASSIGN_OR_RETURN(blocks, pages->record(*stream, layer, model.query(act), cache.view(layer)));
+    }
     if (wanted == 0) break;
     for (int64_t row = tokens - wanted, end = 0; row < tokens; row = end) {
       end = std::min(tokens, row - row % act.piece() + act.piece());

@@ -1,6 +1,7 @@
 #include "engine/session.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/clock.h"
 #include "engine/session_state.h"
@@ -95,7 +96,13 @@ Status Session::decode(int32_t token) {
   }
   const double start = now_s();
   state.stream->enter(Phase::kGeneration, 1);
-  EI_ASSIGN_OR_RETURN(const State::Rows rows, state.forward({&token, 1}, {.tail = 1, .logits = 1}, /*plan=*/false));
+  if (state.pages && state.reading().exact()) {  // slots are positions
+    EI_ASSIGN_OR_RETURN(state.reads_pages, state.pages->begin_token(position()));
+  }
+  Result<State::Rows> fed = state.forward({&token, 1}, {.tail = 1, .logits = 1}, /*plan=*/false);
+  const bool paged = std::exchange(state.reads_pages, false);
+  if (paged) fed.ok() ? state.pages->finish_token() : state.pages->undo_token();
+  EI_ASSIGN_OR_RETURN(const State::Rows rows, std::move(fed));
   state.logits.resize(static_cast<size_t>(rows.logits.cols));
   state.stream->read(rows.logits, state.logits.data());
   const double fed_s = now_s() - start;
@@ -103,6 +110,7 @@ Status Session::decode(int32_t token) {
   ++stats.generated_tokens;
   const bool was_compressed = !state.reading().exact();
   if (was_compressed) ++stats.compressed_tokens;
+  if (paged) ++stats.paged_tokens;
   (was_compressed ? stats.compressed_s : stats.full_s) += fed_s;
   if (state.compressor && state.compressor->token_appended(state.reading())) state.compression_due = true;
   const Status compressed = state.compress_if_due();
@@ -172,6 +180,7 @@ Status Session::truncate(int64_t position) {
   state_->logits.clear();
   state_->view.reset();
   if (state_->planner) state_->planner->truncate(position);
+  if (state_->pages) state_->pages->truncate(position);
   EI_RETURN_IF_ERROR(state_->store.truncate(static_cast<int32_t>(position)));
   if (state_->compressor) state_->compressor->rewound(state_->store);
   state_->held.resize(static_cast<size_t>(position));
@@ -205,6 +214,7 @@ Status Session::adopt(kv::Store store, std::span<const int32_t> tokens) {
   state_->logits.clear();
   state_->compression_due = false;
   if (state_->compressor) state_->compressor->restart();
+  if (state_->pages) state_->pages->truncate(0);
   if (state_->planner) {
     state_->planner->truncate(0);
     state_->planner->keys_dropped();

@@ -11,8 +11,9 @@
 #include "engine/session.h"
 #include "kv/compressor.h"
 #include "model/model.h"
-#include "model/rope.h"
+#include "sparse/page_reader.h"
 #include "sparse/planner.h"
+#include "tensor/rope.h"
 
 namespace ei {
 
@@ -26,15 +27,17 @@ struct Session::State {
   int64_t batch = 0;
   std::optional<sparse::Planner> planner;    // none: every segment reads everything
   std::optional<kv::Compressor> compressor;  // none: the whole cache stays
+  std::optional<sparse::PageReader> pages;   // none: generated tokens read all of it
   std::vector<int32_t> windows;              // [layers], of the model: sliding windows
   bool keep_whole = false;                   // compress a view, not the store
   bool compression_due = false;              // also after an interruption
+  bool reads_pages = false;                  // the token that is being fed
   std::optional<kv::Store> view{};           // a compressed fork of the store, which generation reads in its place
   std::vector<int32_t> held{};               // the tokens in the store, and behind them those that only the view has
   SessionStats stats{};
   std::vector<float> logits{};                  // [vocab] of the last token fed
   std::function<void(int layers)> on_layers{};  // while a chunk of a prompt runs: how many layers it has behind it
-  std::vector<model::RopeAngles> angles{};      // one per rope of the model, for the current chunk
+  std::vector<RopeAngles> angles{};             // one per rope of the model, for the current chunk
 
   // How much of a chunk is wanted: its last `tail` rows to their end (0: only the cache is filled), and the logits of
   // the first `logits` of these (wanted_logits.h).

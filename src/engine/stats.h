@@ -28,6 +28,7 @@ struct SessionStats {
   int64_t compressed_tokens = 0;  // of generated_tokens: fed when the cache had been compressed
   double compressed_s = 0;        // of decode_s: theirs, without compress_s
   double full_s = 0;              // of decode_s: the tokens before, likewise
+  int64_t paged_tokens = 0;       // of generated_tokens: read chosen pages of the cache
 
   double density() const { return pairs_dense > 0 ? pairs / pairs_dense : 1.0; }
 };

@@ -136,7 +136,8 @@ Result<Compressor::Decision> Compressor::begin(Stream& stream, const Store& stor
   if (!needs.row_entropy || decision.layers.empty())
     decision.budgets = method_->layer_budgets(decision.budget, decision.states);
   decision.ratings.resize(decision.layers.size());
-  if (needs.queries == policy::QuerySource::kNone || decision.layers.empty()) return decision;
+  const bool attends = needs.queries != policy::QuerySource::kNone && (!needs.expected || needs.row_entropy);
+  if (!attends || decision.layers.empty()) return decision;
   if (needs.row_entropy) {
     EI_ASSIGN_OR_RETURN(decision.entropy, stream.shared(kEntropy, shape_.heads));
   }
@@ -153,6 +154,10 @@ Status Compressor::rate(Stream& stream, const Store& store, size_t index, Decisi
   const KvView view = store.view(layer);
   const bool known = !decision.budgets.empty();
   if (known && method_->held(lengths_of(view)) <= decision.budgets[index]) return {};
+  std::vector<float> expected;
+  if (method_->needs().expected) {
+    EI_ASSIGN_OR_RETURN(expected, measure_expected(stream, store, layer));
+  }
   if (decision.attention != nullptr) measure_attention(stream, view, layer, decision);
   if (decision.on_stream) {
     choose_on_stream(stream, view, index, decision);
@@ -163,20 +168,21 @@ Status Compressor::rate(Stream& stream, const Store& store, size_t index, Decisi
     EI_ASSIGN_OR_RETURN(keys, measure_keys(*backend_, view, measure, longest_head(view)));
   }
   // The next layer's measurements go to the same place, so this layer's turn is now.
-  stream.host([this, view, index, known, keys = std::move(keys), &decision] {
+  stream.host([this, view, index, known, keys = std::move(keys), expected = std::move(expected), &decision] {
     const std::vector<int64_t> lengths = lengths_of(view);
     policy::LayerMeasures measured{.layer = static_cast<int32_t>(index),
                                    .lengths = lengths,
                                    .attention = decision.attention,
                                    .stride = longest_head(view),
                                    .keys = keys,
+                                   .expected = expected,
                                    .aligned = aligned(view)};
     if (decision.entropy != nullptr) measured.row_entropy = {decision.entropy, static_cast<size_t>(shape_.heads)};
     policy::LayerRating rating = method_->rate(measured);
     carried_.add_to(index, rating);
     if (known) return keep(index, rating, decision);
-    decision.states[index].entropy = rating.entropy;
     decision.ratings[index] = std::move(rating);
+    decision.states[index] = decision.ratings[index].state(decision.states[index].held);
   });
   return {};
 }
@@ -212,6 +218,24 @@ void Compressor::measure_attention(Stream& stream, const KvView& view, int layer
                         .scores = decision.attention,
                         .score_stride = longest_head(view),
                         .entropy = decision.entropy});
+}
+
+// The queries are wanted on the host, so what was recorded before them runs now.
+Result<std::vector<float>> Compressor::measure_expected(Stream& stream, const Store& store, int layer) const {
+  const std::vector<int32_t> positions = observer_.positions();
+  const Matrix queries = observer_.queries(stream, layer);
+  EI_RETURN_IF_ERROR(stream.synchronize());
+  std::vector<float> rows(static_cast<size_t>(queries.rows * queries.cols));
+  stream.read(queries, rows.data());
+  const KvView view = store.view(layer);
+  return expected_attention(*backend_, {.queries = rows,
+                                        .positions = positions,
+                                        .heads = shape_.heads,
+                                        .scale = shape_.attention_scale,
+                                        .rope = shape_.ropes[static_cast<size_t>(layer)],
+                                        .next_position = store.next_position(),
+                                        .kv = view,
+                                        .stride = longest_head(view)});
 }
 
 Compressor::LayerKeeps Compressor::keep_window(const Store& store, int layer) const {

@@ -9,6 +9,7 @@
 #include "backend/backend.h"
 #include "base/result.h"
 #include "kv/carried_scores.h"
+#include "kv/expected_attention.h"
 #include "kv/observer.h"
 #include "kv/store.h"
 #include "policy/kv/method.h"
@@ -23,6 +24,7 @@ struct CompressorShape {
   float attention_scale = 0;
   int64_t slot_bytes = 1;        // of a key and a value of one kv_head
   std::vector<int32_t> windows;  // [layers]: sliding window of the layer; 0: it attends to everything
+  std::vector<LayerRope> ropes;  // [layers], for methods that undo rotations
 };
 
 class Compressor {
@@ -90,6 +92,7 @@ class Compressor {
   Result<Decision> begin(Stream& stream, const Store& store) const;
   Status rate(Stream& stream, const Store& store, size_t index, Decision& decision);
   void measure_attention(Stream& stream, const KvView& view, int layer, const Decision& decision) const;
+  Result<std::vector<float>> measure_expected(Stream& stream, const Store& store, int layer) const;
   void share_out(Stream& stream, Decision& decision);
   void keep(size_t index, const policy::LayerRating& rating, Decision& decision);
   LayerKeeps keep_window(const Store& store, int layer) const;

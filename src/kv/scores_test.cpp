@@ -113,6 +113,101 @@ TEST(KvScores, H2oWithAllQueriesIsAccumulatedAttention) {
   });
 }
 
+Doubles value_at(const KvView& view, int h, int64_t slot) {
+  const void* page = view.heads[static_cast<size_t>(h)].value_pages[slot / view.page_slots];
+  const auto* value = static_cast<const float*>(page) + slot % view.page_slots * kDim;
+  return {value, value + kDim};
+}
+
+// What a rotation by `angles` of the pairs (i, i + kDim / 2) makes of a vector.
+Doubles turned(const Doubles& vector, const Doubles& cos, const Doubles& sin) {
+  Doubles out = vector;
+  for (size_t i = 0; i < kDim / 2; ++i) {
+    out[i] = vector[i] * cos[i] - vector[i + kDim / 2] * sin[i];
+    out[i + kDim / 2] = vector[i] * sin[i] + vector[i + kDim / 2] * cos[i];
+  }
+  return out;
+}
+
+Doubles angles_at(double position) {
+  Doubles angles;
+  for (int i = 0; i < kDim / 2; ++i) angles.push_back(position * std::pow(10000.0, -2.0 * i / kDim));
+  return angles;
+}
+
+Doubles each(const Doubles& angles, double (*of)(double)) {
+  Doubles out;
+  for (const double angle : angles) out.push_back(of(angle));
+  return out;
+}
+
+// The logit that a key can expect of one head, from the formula: queries turned back to where they came from, their
+// mean and covariance, and the mean rotation of the next positions.
+class ExpectedLogit {
+ public:
+  ExpectedLogit(const CompressedCache& f, int64_t head) : mean_(kDim), covariance_(kDim, Doubles(kDim)) {
+    Doubles cos(kDim / 2);
+    Doubles sin(kDim / 2);
+    for (int32_t step = 0; step < kExpectedPositions; ++step) {
+      const Doubles angles = angles_at(static_cast<double>(kTokens + step));
+      for (size_t i = 0; i < kDim / 2; ++i) {
+        cos[i] += std::cos(angles[i]) / kExpectedPositions;
+        sin[i] += std::sin(angles[i]) / kExpectedPositions;
+      }
+    }
+    std::vector<Doubles> rows;
+    for (int64_t position = 0; position < kTokens; ++position) {
+      const float* q = f.queries.data() + position * testing::kWidth + head * kDim;
+      const Doubles back = angles_at(-static_cast<double>(position));
+      const Doubles plain = turned(Doubles(q, q + kDim), each(back, [](double x) { return std::cos(x); }),
+                                   each(back, [](double x) { return std::sin(x); }));
+      rows.push_back(turned(plain, cos, sin));
+      for (size_t d = 0; d < kDim; ++d) mean_[d] += rows.back()[d] / kTokens;
+    }
+    for (const Doubles& row : rows)
+      for (size_t i = 0; i < kDim; ++i)
+        for (size_t j = 0; j < kDim; ++j) covariance_[i][j] += (row[i] - mean_[i]) * (row[j] - mean_[j]) / kTokens;
+  }
+
+  double of(const Doubles& key) const {
+    constexpr double kScale = 0.35f;
+    double logit = 0;
+    for (size_t i = 0; i < kDim; ++i) {
+      logit += kScale * mean_[i] * key[i];
+      for (size_t j = 0; j < kDim; ++j) logit += kScale * kScale / 2 * key[i] * covariance_[i][j] * key[j];
+    }
+    return logit;
+  }
+
+ private:
+  Doubles mean_;
+  std::vector<Doubles> covariance_;
+};
+
+TEST(KvScores, ExpectedIsTheAttentionOfNormallyDistributedQueriesTimesTheValue) {
+  policy::KvOptions options = small("expected");
+  options.samples = kTokens;
+  options.sinks = 0;
+  CompressedCache f(options, {0, 0});
+  f.feed(30);
+  f.feed(kTokens - 30);
+  expect_kept(f, [&](int layer, int h) {
+    Doubles worth(kTokens);
+    constexpr int kGroup = kHeads / kKvHeads;
+    for (int64_t head = h * kGroup; head < (h + 1) * kGroup; ++head) {
+      const ExpectedLogit logit(f, head);
+      Doubles weights;
+      for (int64_t slot = 0; slot < kTokens; ++slot)
+        weights.push_back(std::exp(logit.of(key_at(f.store.view(layer), h, slot))));
+      const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
+      for (int64_t slot = 0; slot < kTokens; ++slot)
+        worth[static_cast<size_t>(slot)] +=
+            weights[static_cast<size_t>(slot)] / total * norm(value_at(f.store.view(layer), h, slot));
+    }
+    return worth;
+  });
+}
+
 TEST(KvScores, KeysOf16BitsAreMeasuredAsTheyAre) {
   BackendOptions options;
   options.threads = 1;

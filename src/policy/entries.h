@@ -21,8 +21,12 @@ Entry tova_entry();
 Entry h2o_entry();
 Entry knorm_entry();
 Entry keydiff_entry();
+Entry expected_entry();
 Entry random_kv_entry();
+Entry quest_entry();
 Entry streaming_entry();
 Entry triangle_entry();
+Entry cumulative_entry();
+Entry random_prefill_entry();
 
 }  // namespace ei::policy

@@ -18,9 +18,17 @@ void add_prefill(const PrefillOptions& options, std::string& text) {
 
 void add_kv(const KvOptions& options, std::string& text) {
   const auto method = make_kv_method(options, {});
+  if (options.read > 0) add(text, "extremes of the keys of pages");
   if (method == nullptr) return;
   const KvNeeds needs = method->needs();
   const std::string entropy = needs.row_entropy ? " and its entropy" : "";
+  if (needs.expected) {
+    const bool sampled = needs.queries == QuerySource::kSampled;
+    add(text, str_format("mean and covariance of %s before their rotation; lengths of values",
+                         sampled ? str_format("up to %d sampled queries", options.samples).c_str()
+                                 : str_format("the last %d queries", options.window).c_str()));
+    return;
+  }
   if (needs.queries == QuerySource::kLast)
     add(text, str_format("attention of the last %d queries%s", options.window, entropy.c_str()));
   if (needs.queries == QuerySource::kSampled)

@@ -14,12 +14,17 @@ TEST(MethodNeeds, AreWhatTheObjectsSay) {
   EXPECT_EQ(needs("h2o"), "attention of up to 64 sampled queries");
   EXPECT_EQ(needs("keydiff"), "directions of keys");
   EXPECT_EQ(needs("critiprefill"), "scores of blocks");
+  EXPECT_EQ(needs("cumulative"), "scores of blocks");
+  EXPECT_EQ(needs("random-prefill"), "nothing");
+  EXPECT_EQ(needs("expected"),
+            "mean and covariance of up to 128 sampled queries before their rotation; lengths of values");
+  EXPECT_EQ(needs("quest"), "extremes of the keys of pages");
 }
 
 // A method of others says whose it is; what differs from the paper is one line.
 TEST(MethodNeeds, MethodsOfOthersNameTheirPaper) {
   for (const Method& method : methods()) {
-    const bool own = method.name == "full" || method.name == "random-kv";
+    const bool own = method.name == "full" || method.name == "random-kv" || method.name == "random-prefill";
     EXPECT_EQ(method.paper.empty(), own) << method.name;
     EXPECT_EQ(method.changes.find('\n'), std::string_view::npos) << method.name;
   }

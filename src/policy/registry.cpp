@@ -24,9 +24,13 @@ constexpr Entry (*kEntries[])() = {
     h2o_entry,
     knorm_entry,
     keydiff_entry,
+    expected_entry,
     random_kv_entry,
+    quest_entry,
     streaming_entry,
     triangle_entry,
+    cumulative_entry,
+    random_prefill_entry,
 };
 // clang-format on
 

@@ -60,6 +60,11 @@ policy::PrefillShape method_shape(const Backend& backend, const PlannerShape& sh
 }  // namespace
 
 Status Planner::served(const Backend& backend, const PrefillOptions& options, const PlannerShape& shape) {
+  if (policy::make_prefill_method(options, {})->covers() > 0 && !backend.covers_and_bounds())
+    return make_error(ErrorKind::kUsage,
+                      "the %s backend does not count what blocks cover: take another --method, or "
+                      "--device cpu",
+                      std::string(backend.name()).c_str());
   if (options.select == BlockRank::kMidrange || backend.scores_rows()) return {};
   if (wants_peaks(options) && backend.rates_peaks(key_shape(options, shape))) return {};
   return make_error(ErrorKind::kUsage,
@@ -131,7 +136,7 @@ Status Planner::begin_chunk(Stream& stream, int64_t first, int64_t tokens) {
     EI_ASSIGN_OR_RETURN(representatives_,
                         stream.scratch(kRepresentatives, num_segments, int64_t{shape_.heads} * shape_.head_dim));
     EI_ASSIGN_OR_RETURN(scores_, stream.scratch(kScores, lists, blocks));
-    EI_ASSIGN_OR_RETURN(entropy_, stream.shared(kEntropy, layers * lists));
+    EI_ASSIGN_OR_RETURN(entropy_, stream.shared(kEntropy, 2 * layers * lists));
   }
   if (options().select != BlockRank::kMidrange) {
     EI_ASSIGN_OR_RETURN(ranks_, stream.scratch(kRanks, lists, blocks));
@@ -188,6 +193,7 @@ const BlockPlan* Planner::record(Stream& stream, int layer, Matrix q, const KvVi
   }
   if (!track.attends) return nullptr;
   track.plan.grid = options().grid();
+  if (method_->chooses()) return &track.plan;
   stream.select_blocks({.rows = rows_,
                         .values = ranked_values(),
                         .plan = &track.plan,
@@ -219,16 +225,26 @@ void Planner::measure_midrange(Stream& stream, int layer, Matrix q) {
   int before = layer - 1;
   while (before >= 0 && !plans(before)) --before;
   const bool follows = before >= 0 && tracks_[static_cast<size_t>(before)].recorded;
-  float* const entropy = entropy_ + layer * int64_t{rows_.kv_heads} * rows_.num_segments;
+  const int64_t lists = int64_t{rows_.kv_heads} * rows_.num_segments;
+  float* const entropy = entropy_ + layer * lists;
+  const auto cover = static_cast<float>(method_->covers());
+  float* const covering = cover > 0 ? entropy + static_cast<int64_t>(tracks_.size()) * lists : nullptr;
   stream.block_entropy({.rows = rows_,
                         .scores = scores_.data,
                         .previous = policy::fuses(options(), layer, follows) ? probabilities_.data : nullptr,
                         .probabilities = probabilities_.data,
-                        .entropy = entropy});
-  stream.host([this, layer, entropy] {
+                        .entropy = entropy,
+                        .covering = covering,
+                        .cover = cover});
+  stream.host([this, layer, entropy, covering] {
     policy::LayerRecords& run = tracks_[static_cast<size_t>(layer)].run;
-    for (size_t i = 0; i < run.size(); ++i)
-      for (size_t h = 0; h < run[i].heads.size(); ++h) run[i].heads[h].midrange_entropy = entropy[h * run.size() + i];
+    for (size_t i = 0; i < run.size(); ++i) {
+      for (size_t h = 0; h < run[i].heads.size(); ++h) {
+        policy::HeadRecord& head = run[i].heads[h];
+        head.midrange_entropy = entropy[h * run.size() + i];
+        if (covering != nullptr) head.covering = static_cast<int32_t>(covering[h * run.size() + i]);
+      }
+    }
   });
 }
 
@@ -256,10 +272,22 @@ void Planner::decide(int layer) {
     for (policy::HeadRecord& head : record.heads) head.blocks = record.segment * options().grid().blocks_per_segment();
   }
   policy::lay_out_plan(options().grid(), track.run, track.plan);
+  if (method_->chooses()) name_blocks(layer);
   int32_t* const counts = exchange(layer).counts;
   for (size_t list = 0; list + 1 < track.plan.offsets.size(); ++list) {
     const auto count = static_cast<int32_t>(track.plan.offsets[list + 1] - track.plan.offsets[list]);
     counts[list] = track.plan.dense[list % track.run.size()] != 0 ? -1 : count;
+  }
+}
+
+void Planner::name_blocks(int layer) {
+  BlockPlan& plan = tracks_[static_cast<size_t>(layer)].plan;
+  for (size_t list = 0; list + 1 < plan.offsets.size(); ++list) {
+    const auto segments = static_cast<size_t>(plan.num_segments);
+    const auto segment = rows_.first_segment + static_cast<int32_t>(list % segments);
+    const auto count = static_cast<size_t>(plan.offsets[list + 1] - plan.offsets[list]);
+    method_->choose({.layer = layer, .segment = segment}, list / segments,
+                    {plan.blocks.data() + plan.offsets[list], count});
   }
 }
 

@@ -93,6 +93,7 @@ class Planner {
   void rank_segments(int layer, const std::vector<policy::SegmentPlace>& places);
   void score_rows(Stream& stream, Matrix q, const KvView& kv);
   void decide(int layer);
+  void name_blocks(int layer);
 
   static int64_t exchanged_floats(int64_t lists);  // of one layer
   Exchange exchange(int layer) const;

@@ -32,4 +32,11 @@ struct RopeTurn {
 };
 RopeTurn rope_turn(const Rope& rope, int32_t dims);
 
+// Angles evaluated on the host, for consecutive positions.
+struct RopeAngles {
+  std::vector<float> cos;  // [tokens, dims / 2]
+  std::vector<float> sin;  // [tokens, dims / 2]
+};
+void fill_rope(const Rope& rope, int32_t dims, int32_t first_position, int64_t tokens, RopeAngles& out);
+
 }  // namespace ei

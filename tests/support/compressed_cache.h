@@ -26,9 +26,15 @@ inline std::unique_ptr<Backend> make_backend(const char* name) {
   return std::move(backend).value();
 }
 
+// Every layer is rotated alike.
+inline std::vector<kv::LayerRope> small_ropes(size_t layers) {
+  static const Rope rope;
+  return std::vector<kv::LayerRope>(layers, {.rope = &rope, .dims = kDim, .interleaved = false});
+}
+
 class CompressedCache {
  public:
-  CompressedCache(const policy::KvOptions& options, std::vector<int32_t> windows)
+  CompressedCache(const policy::KvOptions& options, const std::vector<int32_t>& windows)
       : backend_(make_backend("cpu")),
         stream(std::move(backend_->new_stream(nullptr)).value()),
         store(*backend_, {.layers = static_cast<int>(windows.size()),
@@ -43,7 +49,8 @@ class CompressedCache {
                                                      .head_dim = kDim,
                                                      .attention_scale = 0.35f,
                                                      .slot_bytes = 2 * kDim * 4,
-                                                     .windows = std::move(windows)}))
+                                                     .windows = windows,
+                                                     .ropes = small_ropes(windows.size())}))
                        .value()) {}
 
   // Queries of earlier chunks stay in `queries`.

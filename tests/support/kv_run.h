@@ -62,15 +62,17 @@ inline KvKeeps run_kv_method(const policy::KvOptions& options, const KvTrace& tr
   if (longest <= budget) return keeps;
   std::vector<policy::LayerState> states(layers, {.held = longest});
   std::vector<policy::LayerRating> ratings;
+  ratings.reserve(layers);  // states look into them
   for (size_t layer = 0; layer < layers; ++layer) {
     policy::LayerMeasures measured{.layer = static_cast<int32_t>(layer),
                                    .lengths = trace.lengths,
                                    .attention = trace.attention[layer].data(),
                                    .stride = trace.stride};
     if (method->needs().keys != policy::KeyMeasure::kNone) measured.keys = trace.keys[layer];
+    if (method->needs().expected) measured.expected = trace.attention[layer];
     if (method->needs().row_entropy) measured.row_entropy = trace.row_entropy[layer];
     ratings.push_back(method->rate(measured));
-    states[layer].entropy = ratings.back().entropy;
+    states[layer] = ratings.back().state(longest);
   }
   const std::vector<int64_t> budgets = method->layer_budgets(budget, states);
   for (size_t layer = 0; layer < layers; ++layer)

@@ -15,6 +15,7 @@ namespace ei::testing {
 // What one kv_head would be measured to do in one segment of one layer.
 struct HeadMeasure {
   float midrange_entropy = 0;
+  int32_t covering = 0;
   AttentionSample sample;
 };
 
@@ -43,6 +44,7 @@ inline PrefillTrace random_trace(const policy::PrefillOptions& options, uint64_t
   for (int64_t i = 0; i < count; ++i) {
     HeadMeasure one;
     one.midrange_entropy = random.below(3) == 0 ? 0.0f : std::exp(3.0f * random.normal());
+    one.covering = static_cast<int32_t>(i * 7919 % 300);
     const auto part = [&] { return static_cast<float>(random.below(1000)) / 1000; };
     one.sample.sink = part();
     one.sample.far = (1 - one.sample.sink) * part();
@@ -121,6 +123,7 @@ class PrefillRun {
       method_->rank(place, {.previous = before, .layers = records_}, record);
       for (size_t h = 0; h < record.heads.size(); ++h) {
         record.heads[h].midrange_entropy = trace_.at(options, layer, segment, h).midrange_entropy;
+        record.heads[h].covering = trace_.at(options, layer, segment, h).covering;
         record.heads[h].sampled = sampled;
         if (sampled) record.heads[h].sample = trace_.at(options, layer, segment, h).sample;
       }

@@ -33,6 +33,7 @@ class CudaBackend final : public Backend {
   DType default_kv_type() const override { return DType::kBF16; }
   int64_t preferred_chunk() const override { return 4096; }
   bool scores_rows() const override { return false; }
+  bool covers_and_bounds() const override { return false; }
   double rating_cost() const override { return 3; }  // keys are rated in 16 bits, at half the rate of products
   kernels::KeyIndexBytes key_index_bytes(const kernels::KeyIndexShape& shape, int64_t tokens) const override {
     const DevicePages pages = pages_of({128, shape.head_dim, shape.key_type, shape.key_type});

@@ -156,8 +156,10 @@ using Groups = std::map<std::string, std::vector<const MethodSpec*>>;
 
 Groups by_reading(std::span<const MethodSpec> methods) {
   Groups groups;
-  for (const MethodSpec& method : methods)
-    groups[method.reading + (method.samples ? " for " + method.label : "")].push_back(&method);
+  for (const MethodSpec& method : methods) {
+    const int32_t samples = method.samples && method.session.kv ? method.session.kv->samples : 0;
+    groups[method.reading + (samples > 0 ? str_format(" sampled %d", samples) : "")].push_back(&method);
+  }
   return groups;
 }
 

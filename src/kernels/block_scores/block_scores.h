@@ -62,7 +62,14 @@ struct BlockRows {
   constexpr int64_t offset(int32_t kv_head, int32_t i) const { return (int64_t{kv_head} * num_segments + i) * stride; }
 };
 
+// What a block is worth to a query, [scale * mean over the heads of a group].
+enum class BlockScore : uint8_t {
+  kMidrange,    // max(q . k+, q . k-)
+  kUpperBound,  // sum over components of max(q k+, q k-): no key of the block has a larger product (Quest)
+};
+
 struct BlockScoreParams {
+  BlockScore kind = BlockScore::kMidrange;
   BlockRows rows;
   const float* queries = nullptr;  // [num_segments, num_heads, head_dim], from QueryMidrangeParams
   int32_t num_heads = 0;
@@ -80,6 +87,10 @@ struct BlockEntropyParams {
   float previous_share = 0.25f;     // P <- share * previous + (1 - share) * P; the entropy is that of the result
   float* probabilities = nullptr;   // rows; may be null. May be `previous` or `scores` itself
   float* entropy = nullptr;         // [kv_heads, num_segments]; a segment that sees no block has 0
+  // [kv_heads, num_segments]: how many blocks, the most probable first, hold `cover` of the probability; null: not
+  // wanted.
+  float* covering = nullptr;
+  float cover = 0;
 };
 
 // How the rows of a segment rate the blocks before it. Z[t] is the log-sum-exp of everything that row t attends to.

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "kernels/attention/random_kv.h"
@@ -66,6 +67,38 @@ TEST(Profile, ScoresVisibleBlocksOnlyAndAveragesTheGroup) {
   reference_block_scores(params);
   // Block 0: max(1, -4) and max(-2, 8); block 1: max(2, 1) and max(-4, -2).
   EXPECT_EQ(scores, (Floats{-7, -7, -7, -7, 2.25f, 0, -7, -7}));
+}
+
+TEST(Profile, BoundsEveryProductWithAKeyOfTheBlock) {
+  // One block, keys (1, -1) and (3, -4); the query (2, -1) has products 3 and 10, and (-1, 1) has -2 and -7.
+  Floats max = {3, -1};
+  Floats min = {1, -4};
+  const Floats queries = {2, -1, -1, 1};
+  float bound = 0;
+  BlockScoreParams params{.kind = BlockScore::kUpperBound,
+                          .rows = {{.segment = 2, .block = 2}, 1, 1, 1, 1},
+                          .queries = queries.data(),
+                          .num_heads = 2,
+                          .head_dim = 2,
+                          .keys = {max.data(), min.data(), DType::kF32, 2, 2},
+                          .scale = 1,
+                          .scores = &bound};
+  reference_block_scores(params);
+  EXPECT_EQ(bound, (10.0f - 2.0f) / 2) << "the mean over the heads of 2 * 3 + -1 * -4 and -1 * 1 + 1 * -1";
+}
+
+TEST(Profile, CountsTheBlocksThatCoverAShare) {
+  const BlockRows rows{{.segment = 4, .block = 1}, 1, 1, 1, 4};
+  const Floats scores = {std::log(0.1f), std::log(0.5f), std::log(0.1f), std::log(0.3f)};
+  float entropy = 0;
+  float covering = -1;
+  BlockEntropyParams params{.rows = rows, .scores = scores.data(), .entropy = &entropy, .covering = &covering};
+  for (const auto& [cover, count] :
+       std::vector<std::pair<float, float>>{{0.4f, 1}, {0.6f, 2}, {0.85f, 3}, {0.95f, 4}}) {
+    params.cover = cover;
+    reference_block_entropy(params);
+    EXPECT_EQ(covering, count) << cover;
+  }
 }
 
 TEST(Profile, GivesTheEntropyOfFlatSharpAndFusedRows) {

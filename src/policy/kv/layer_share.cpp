@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "policy/kv/head_share.h"
 
 namespace ei::policy {
 namespace {
@@ -89,7 +90,26 @@ std::vector<int64_t> pyramid_slots(const KvOptions& options, int64_t base, int64
   return apportion(line, base * layers, 0, limits);
 }
 
-std::vector<double> layer_weights(KvLayers rule, std::span<const LayerState> layers) {
+namespace {
+
+std::vector<double> counts_of_best(int64_t budget, std::span<const LayerState> layers) {
+  std::vector<SlotScores> all;
+  for (const LayerState& layer : layers) all.insert(all.end(), layer.sets.begin(), layer.sets.end());
+  const std::vector<int64_t> counts = top_counts(all, budget * static_cast<int64_t>(all.size()));
+  std::vector<double> weights;
+  auto from = counts.begin();
+  for (const LayerState& layer : layers) {
+    const auto to = from + static_cast<std::ptrdiff_t>(layer.sets.size());
+    weights.push_back(static_cast<double>(std::accumulate(from, to, int64_t{0})));
+    from = to;
+  }
+  return weights;
+}
+
+}  // namespace
+
+std::vector<double> layer_weights(KvLayers rule, int64_t budget, std::span<const LayerState> layers) {
+  if (rule == KvLayers::kMass) return counts_of_best(budget, layers);
   std::vector<double> weights;
   for (const LayerState& layer : layers) weights.push_back(std::max(layer.entropy, 0.0));
   const auto [least, most] = std::minmax_element(weights.begin(), weights.end());
@@ -97,6 +117,10 @@ std::vector<double> layer_weights(KvLayers rule, std::span<const LayerState> lay
   const double high = *most;
   if (rule == KvLayers::kSpread) {
     for (double& weight : weights) weight = std::exp(weight - high);  // only their ratio counts
+  } else if (rule == KvLayers::kFocus) {
+    for (double& weight : weights) weight = std::exp(low - weight);
+  } else if (rule == KvLayers::kDistinct) {
+    for (size_t i = 0; i < weights.size(); ++i) weights[i] = std::exp(layers[i].mean_entropy - weights[i]);
   } else if (rule == KvLayers::kEntropyInverse) {
     for (double& weight : weights) weight = high + low - weight;
   } else if (rule == KvLayers::kEntropyShuffled) {
@@ -112,7 +136,9 @@ std::vector<int64_t> entropy_budgets(const KvOptions& options, int64_t budget, s
   for (const LayerState& layer : layers) held.push_back(layer.held);
   const auto floor = static_cast<int64_t>(options.floor_share * static_cast<double>(budget));
   const int64_t least = std::max<int64_t>(floor, int64_t{options.window} + options.sinks);
-  return apportion(layer_weights(options.layers, layers), budget * static_cast<int64_t>(layers.size()), least, held);
+  const std::vector<double> weights =
+      layer_weights(options.layers, std::max<int64_t>(0, budget - options.window), layers);
+  return apportion(weights, budget * static_cast<int64_t>(layers.size()), least, held);
 }
 
 }  // namespace ei::policy

@@ -6,13 +6,16 @@
 #include <vector>
 
 #include "policy/kv/options.h"
+#include "policy/kv/ranking.h"
 
 namespace ei::policy {
 
 // What decides how many slots a layer gets.
 struct LayerState {
-  int64_t held = 0;    // slots of its longest kv_head
-  double entropy = 0;  // where asked for
+  int64_t held = 0;                    // slots of its longest kv_head
+  double entropy = 0;                  // where asked for, like what follows: of single queries' attention
+  double mean_entropy = 0;             // of their mean attention
+  std::span<const SlotScores> sets{};  // scores
 };
 
 // `total` whole units in proportion to the weights, none below `least` or above its own `most`: the largest remainders
@@ -30,7 +33,13 @@ std::vector<int64_t> pyramid_slots(const KvOptions& options, int64_t base, int64
 //   B_l = B_min + layers (B - B_min) w_l / sum of w,   w_l = the entropy of the layer,
 // B_min the floor share of the budget and no less than window and sinks, no layer more than it holds, the sum exact.
 std::vector<int64_t> entropy_budgets(const KvOptions& options, int64_t budget, std::span<const LayerState> layers);
-// w of the above: all of the mapping that is a matter of taste.
-std::vector<double> layer_weights(KvLayers rule, std::span<const LayerState> layers);
+// w of the above: all of the mapping that is a matter of taste. By it the other rules differ:
+//   spread    exp(E_l)
+//   focus     exp(-E_l): attention that is spread over many slots is a mean, which a part of them gives as well
+//   distinct  exp(H_l - E_l), H_l the entropy of the mean attention: queries that all look at the same slots need no
+//             more of them than one does, however spread it is
+//   mass      how many of the `budget` best slots per set of all layers together are the layer's: AdaKV's rule, which
+//             leaves the least attention out, over layers
+std::vector<double> layer_weights(KvLayers rule, int64_t budget, std::span<const LayerState> layers);
 
 }  // namespace ei::policy

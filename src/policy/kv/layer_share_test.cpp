@@ -89,13 +89,34 @@ TEST(EntropyBudgets, NoLayerGetsMoreThanItHoldsNorLessThanWindowAndSinks) {
 
 TEST(LayerWeights, OfTheVariants) {
   const std::vector<LayerState> layers = {{9, 1.0}, {9, 3.0}, {9, 2.5}};
-  EXPECT_EQ(layer_weights(KvLayers::kEntropy, layers), (std::vector<double>{1, 3, 2.5}));
-  EXPECT_EQ(layer_weights(KvLayers::kEntropyInverse, layers), (std::vector<double>{3, 1, 1.5}));
-  const std::vector<double> spread = layer_weights(KvLayers::kSpread, layers);
+  EXPECT_EQ(layer_weights(KvLayers::kEntropy, 4, layers), (std::vector<double>{1, 3, 2.5}));
+  EXPECT_EQ(layer_weights(KvLayers::kEntropyInverse, 4, layers), (std::vector<double>{3, 1, 1.5}));
+  const std::vector<double> spread = layer_weights(KvLayers::kSpread, 4, layers);
   EXPECT_NEAR(spread[1] / spread[0], std::exp(2.0), 1e-9);
-  std::vector<double> shuffled = layer_weights(KvLayers::kEntropyShuffled, layers);
-  EXPECT_EQ(shuffled, layer_weights(KvLayers::kEntropyShuffled, layers));
+  const std::vector<double> focus = layer_weights(KvLayers::kFocus, 4, layers);
+  EXPECT_NEAR(focus[0] / focus[1], std::exp(2.0), 1e-9);
+  std::vector<double> shuffled = layer_weights(KvLayers::kEntropyShuffled, 4, layers);
+  EXPECT_EQ(shuffled, layer_weights(KvLayers::kEntropyShuffled, 4, layers));
   EXPECT_TRUE(std::is_permutation(shuffled.begin(), shuffled.end(), std::vector<double>{1, 3, 2.5}.begin()));
+}
+
+TEST(LayerWeights, DistinctCountsTheDifferentPlacesThatQueriesLookAt) {
+  // The first layer's queries all look at the same e^5 slots, the second's each at e^2 of e^4.
+  const std::vector<LayerState> layers = {{.held = 900, .entropy = 5, .mean_entropy = 5},
+                                          {.held = 900, .entropy = 2, .mean_entropy = 4}};
+  const std::vector<double> weights = layer_weights(KvLayers::kDistinct, 4, layers);
+  EXPECT_DOUBLE_EQ(weights[0], 1);
+  EXPECT_DOUBLE_EQ(weights[1], std::exp(2.0));
+}
+
+TEST(LayerWeights, MassIsWhereTheBestSlotsOfAllLayersStand) {
+  const std::vector<SlotScores> flat = {{0.2f, 0.2f, 0.2f, 0.2f}, {0.25f, 0.25f, 0.1f, 0.1f}};
+  const std::vector<SlotScores> sharp = {{0.9f, 0.0f, 0.0f, 0.0f}, {0.5f, 0.3f, 0.0f, 0.05f}};
+  const std::vector<LayerState> layers = {{.held = 5, .sets = flat}, {.held = 5, .sets = sharp}};
+  // 2 slots of each of 4 sets: 0.9, 0.5, 0.3, two of 0.25 and three of 0.2.
+  EXPECT_EQ(layer_weights(KvLayers::kMass, 2, layers), (std::vector<double>{5, 3}));
+  const KvOptions options{.window = 1, .layers = KvLayers::kMass, .floor_share = 0};
+  EXPECT_EQ(entropy_budgets(options, 3, layers), (Counts{4, 2})) << "1 + 4 * (5/8, 3/8), rounded";
 }
 
 TEST(Pyramid, FallsFromTheFirstLayerToTheLast) {

@@ -12,7 +12,10 @@
 namespace ei::policy {
 
 KvNeeds KvMethod::needs() const {
-  KvNeeds needs{.queries = scored_queries(), .row_entropy = by_entropy(options_.layers), .keys = scored_keys()};
+  KvNeeds needs{.queries = scored_queries(),
+                .row_entropy = by_entropy(options_.layers),
+                .keys = scored_keys(),
+                .expected = scores_expected()};
   if (needs.row_entropy && needs.queries == QuerySource::kNone) needs.queries = options_.queries;
   return needs;
 }
@@ -38,6 +41,15 @@ int32_t KvMethod::num_sets() const {
   if (options_.granularity == KvGranularity::kLayer) return 1;
   return options_.granularity == KvGranularity::kHead ? shape_.heads : shape_.kv_heads;
 }
+
+namespace {
+double entropy_of(std::span<const float> distribution) {
+  double entropy = 0;
+  for (const float share : distribution)
+    if (share > 0) entropy -= static_cast<double>(share * std::log(share));
+  return entropy;
+}
+}  // namespace
 
 LayerScores KvMethod::score(const LayerMeasures& measured) const {
   return {.measured = measured.attention, .made = {}, .stride = measured.stride, .rows = shape_.group()};
@@ -75,8 +87,13 @@ LayerRating KvMethod::rate(const LayerMeasures& measured) const {
     std::fill_n(scores.begin(), sinks, std::numeric_limits<float>::max());
     rating.sets.push_back(std::move(scores));
   }
-  for (const float entropy : measured.row_entropy)
-    rating.entropy += static_cast<double>(entropy) / static_cast<double>(measured.row_entropy.size());
+  const auto heads = static_cast<double>(measured.row_entropy.size());
+  for (size_t head = 0; head < measured.row_entropy.size(); ++head) {
+    rating.entropy += static_cast<double>(measured.row_entropy[head]) / heads;
+    const int64_t slots = measured.lengths[head * measured.lengths.size() / measured.row_entropy.size()];
+    const float* row = measured.attention + static_cast<int64_t>(head) * measured.stride;
+    rating.mean_entropy += entropy_of({row, static_cast<size_t>(slots)}) / heads;
+  }
   return rating;
 }
 

@@ -42,6 +42,7 @@ struct KvNeeds {
   QuerySource queries = QuerySource::kNone;  // mean attention of these queries to every slot
   bool row_entropy = false;                  // of every head: the entropy of single queries' attention, in the mean
   KeyMeasure keys = KeyMeasure::kNone;       // of every slot
+  bool expected = false;                     // attention of future queries, distributed as these, to every slot
 };
 
 // One layer as it was measured. The arrays live as long as the call.
@@ -52,6 +53,7 @@ struct LayerMeasures {
   int64_t stride = 0;
   std::span<const float> row_entropy{};  // [heads], where asked for
   std::span<const float> keys{};         // [kv_heads, stride], where asked for
+  std::span<const float> expected{};     // [heads, stride], where asked for: times the length of the slot's value
   bool aligned = true;                   // do all kv_heads hold the same positions?
 };
 
@@ -75,7 +77,13 @@ struct LayerSets {
 struct LayerRating {
   std::vector<int64_t> lengths;  // [kv_heads]
   std::vector<SlotScores> sets;  // [heads], [kv_heads] or one, by granularity
-  double entropy = 0;            // of the layer, where asked for: the mean over its heads
+  double entropy = 0;            // where asked for, the mean over the heads of the layer: of single queries' attention,
+  double mean_entropy = 0;       // and of the mean of all queries
+
+  // What decides on its budget; holds as long as the rating.
+  LayerState state(int64_t held) const {
+    return {.held = held, .entropy = entropy, .mean_entropy = mean_entropy, .sets = sets};
+  }
 };
 
 class KvMethod {
@@ -118,6 +126,7 @@ class KvMethod {
   // What score() reads.
   virtual QuerySource scored_queries() const = 0;
   virtual KeyMeasure scored_keys() const { return KeyMeasure::kNone; }
+  virtual bool scores_expected() const { return false; }
   // Higher stays. Here: what was measured of attention.
   virtual LayerScores score(const LayerMeasures& measured) const;
 

@@ -61,6 +61,7 @@ bool scores_attention(const KvOptions& options) {
 bool measures_attention(const KvOptions& options) {
   return scores_attention(options) || (compresses(options) && by_entropy(options.layers));
 }
+bool reads_pages(const KvOptions& options) { return options.read > 0; }
 bool shares_unevenly(const KvOptions& options) {
   return compresses(options) && (options.share == KvShare::kAdaptive || by_entropy(options.layers));
 }
@@ -82,12 +83,14 @@ std::vector<KvSpec> make_kv_table() {
       kv_spec(
           "kv-layers", "", "KIND",
           "flat (each layer keeps the budget), pyramid (the first keep more than the last), entropy (in proportion to "
-          "the mean entropy of the heads' attention) or spread (to its exponential); for research entropy-inverse, "
-          "entropy-shuffled",
+          "the mean entropy of the heads' attention), spread (to its exponential), focus (to one over that), distinct "
+          "(to how many different slots the queries look at) or mass (where the best scores of all layers stand); for "
+          "research "
+          "entropy-inverse, entropy-shuffled",
           compresses,
           choice(&O::layers, kv_layers_name,
-                 {KvLayers::kFlat, KvLayers::kPyramid, KvLayers::kEntropy, KvLayers::kSpread, KvLayers::kEntropyInverse,
-                  KvLayers::kEntropyShuffled})),
+                 {KvLayers::kFlat, KvLayers::kPyramid, KvLayers::kEntropy, KvLayers::kSpread, KvLayers::kFocus,
+                  KvLayers::kDistinct, KvLayers::kMass, KvLayers::kEntropyInverse, KvLayers::kEntropyShuffled})),
       kv_spec("kv-gap", "", "N", "generated tokens to wait for; -1: compress when the prompt has been read", compresses,
               whole_field(&O::gap, -1)),
       kv_spec("kv-window", "W", "N", "last queries that decide, and last slots that always stay", compresses,
@@ -129,6 +132,13 @@ std::vector<KvSpec> make_kv_table() {
             return compresses(options) && (options.share == KvShare::kAdaptive || options.layers == KvLayers::kPyramid);
           },
           choice(&O::rounding, kv_rounding_name, {KvRounding::kExact, KvRounding::kReleased}), kResearch),
+      kv_spec("kv-read", "", "N",
+              "tokens of a whole cache that a generated one reads, in pages chosen for it by their bounds (Quest); 0: "
+              "everything",
+              always, whole_field(&O::read, 0)),
+      kv_spec("kv-page", "", "N", "tokens of a page", reads_pages, whole_field(&O::page, 1), kResearch),
+      kv_spec("kv-read-skip", "", "N", "layers below this one read everything", reads_pages,
+              whole_field(&O::read_skip, 0), kResearch),
   };
 }
 

@@ -12,6 +12,9 @@ const char* kv_layers_name(KvLayers layers) {
     case KvLayers::kPyramid: return "pyramid";
     case KvLayers::kEntropy: return "entropy";
     case KvLayers::kSpread: return "spread";
+    case KvLayers::kFocus: return "focus";
+    case KvLayers::kDistinct: return "distinct";
+    case KvLayers::kMass: return "mass";
     case KvLayers::kEntropyInverse: return "entropy-inverse";
     case KvLayers::kEntropyShuffled: return "entropy-shuffled";
   }
@@ -89,7 +92,29 @@ std::string budget_text(const KvOptions& options) {
   return std::to_string(options.budget);
 }
 
+namespace {
+
+Status validate_pages(const KvOptions& options) {
+  if (options.page < 1) return make_error(ErrorKind::kUsage, "a page must have tokens: %d", options.page);
+  if (options.read_skip < 0)
+    return make_error(ErrorKind::kUsage, "layers that read everything must be at least 0: %d", options.read_skip);
+  if (options.read == 0) return {};
+  if (options.read < 2 * options.page)
+    return make_error(ErrorKind::kUsage,
+                      "a token reads its own page and others: %d tokens are fewer than two pages of %d", options.read,
+                      options.page);
+  if (options.rule != KvRule::kKeepAll)
+    return make_error(ErrorKind::kUsage,
+                      "pages are chosen in a whole cache only, not in one that %s compresses; take "
+                      "--kv-policy full",
+                      std::string(options.rule.name).c_str());
+  return {};
+}
+
+}  // namespace
+
 Status validate(const KvOptions& options) {
+  EI_RETURN_IF_ERROR(validate_pages(options));
   if (options.window < 1) return make_error(ErrorKind::kUsage, "window must be positive: %d", options.window);
   const bool in_slots = options.budget_share == 0 && options.budget_bytes == 0;
   if (in_slots && options.budget <= options.window)

@@ -34,6 +34,9 @@ enum class KvLayers : uint8_t {
   kPyramid,          // the first keep more than the last
   kEntropy,          // in proportion to the mean entropy of their heads' attention
   kSpread,           // in proportion to its exponential: over how many slots they look
+  kFocus,            // in inverse proportion to its exponential
+  kDistinct,         // in proportion to how many different slots their queries look at
+  kMass,             // where the best scores of all layers stand
   kEntropyInverse,   // for research: the other way round,
   kEntropyShuffled,  // and each layer what another should get
 };
@@ -83,6 +86,10 @@ struct KvOptions {
   int32_t samples = 64;      // sampled: queries at most, and half of them at least once the text is that long
   double budget_share = 0;   // other than 0, instead of `budget`: this share of the text so far
   int64_t budget_bytes = 0;  // other than 0, instead of `budget`: of all layers that take part together
+  // Of a cache that is kept whole (policy/kv/quest.h).
+  int32_t read = 0;       // tokens that a generated one reads, in pages chosen anew for each; 0: everything
+  int32_t page = 16;      // tokens of a page
+  int32_t read_skip = 2;  // layers below read everything
 };
 
 // "512", "20%" or "64MiB" (also B, KiB, GiB): slots per kv_head, a share of the text, or bytes of the whole cache.

@@ -43,6 +43,12 @@ std::vector<std::pair<std::string, KvOptions>> all_kv() {
   all.emplace_back("streaming by spread", options);
   options.queries = QuerySource::kSampled;
   all.emplace_back("streaming by spread of a sample", options);
+  options = {.rule = KvRule::kLatent, .layers = KvLayers::kDistinct};
+  all.emplace_back("distinct", options);
+  options.layers = KvLayers::kMass;
+  all.emplace_back("mass", options);
+  options.granularity = KvGranularity::kLayer;
+  all.emplace_back("mass of layers", options);
   for (auto& [name, small] : all) {
     small.budget = 48;
     small.window = 8;
@@ -158,7 +164,9 @@ TEST(KvMethods, DeclareOptionsThatTakeTheirOwnValues) {
     EXPECT_TRUE(names.insert(spec.name).second);
     EXPECT_FALSE(spec.help.empty());
     bool read = false;
-    for (const auto& [name, options] : all_kv()) {
+    std::vector<std::pair<std::string, KvOptions>> all = all_kv();
+    all.emplace_back("pages", KvOptions{.read = 64});
+    for (const auto& [name, options] : all) {
       read = read || spec.read(options);
       KvOptions copy;
       const OptionValue value = spec.get(options);
@@ -171,7 +179,8 @@ TEST(KvMethods, DeclareOptionsThatTakeTheirOwnValues) {
       EXPECT_EQ(spec.get(copy), value);
     }
     EXPECT_TRUE(read);
-    EXPECT_EQ(spec.read(KvOptions{}), spec.name == "kv-policy") << "a whole cache reads no option";
+    const bool of_whole_caches = spec.name == "kv-policy" || spec.name == "kv-read";
+    EXPECT_EQ(spec.read(KvOptions{}), of_whole_caches) << "what is kept whole has nothing to choose";
   }
 }
 

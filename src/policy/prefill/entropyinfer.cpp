@@ -215,7 +215,7 @@ Entry entropyinfer_entry() {
                              .early_share = 4,
                              .select = BlockRank::kAdaptive,
                              .candidate_share = 2},
-                 .kv = {.rule = KvRule::kLatent, .gap = 32, .carry = 0.5}},
+                 .kv = {.rule = KvRule::kLatent, .gap = 32}},
       // Attention is sampled while blocks are ranked so.
       .prefill = {.name = "entropy",
                   .about = "of sampled attention",

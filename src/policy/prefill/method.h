@@ -43,6 +43,7 @@ struct SampleMeans {
 struct HeadRecord {
   // Measured, where the method asked for it.
   float midrange_entropy = 0;  // E_s of the block scores of mid-ranges
+  int32_t covering = 0;        // blocks, the most probable by these scores first, that hold the share covers()
   bool sampled = false;
   AttentionSample sample;
   // Carried to the next segment.
@@ -111,6 +112,8 @@ class PrefillMethod {
   virtual int32_t pool_segments() const { return 0; }
   // Does the entropy of mid-ranges have a say?
   virtual bool reads_midrange() const { return true; }
+  // Share of the probability of blocks, by their mid-range scores, that HeadRecord::covering is to hold; 0: not wanted.
+  virtual double covers() const { return 0; }
 
   // Is the attention of a whole segment sampled?
   virtual bool samples(int32_t segment) const;
@@ -125,6 +128,10 @@ class PrefillMethod {
   void observe(const SegmentRecord* previous, SegmentRecord& record) const;
   // Writes budget, rigid and blocks of consecutive segments of one layer, the first one at `place`.
   virtual void decide(const SegmentPlace& place, const PrefillHistory& history, std::span<SegmentRecord> run) const = 0;
+  // Does it name the blocks itself, instead of having them ranked?
+  virtual bool chooses() const { return false; }
+  // Writes the blocks, ascending, that a kv_head reads of those before the segment: as many as decide() said.
+  virtual void choose(const SegmentPlace&, size_t /*kv_head*/, std::span<int32_t> /*blocks*/) const {}
 
  protected:
   const PrefillShape& shape() const { return shape_; }

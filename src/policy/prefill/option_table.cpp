@@ -63,6 +63,8 @@ std::vector<PrefillSpec> make_prefill_table() {
   const Read midrange = by_rule({R::kGrowth, R::kLevel, R::kHabit});
   const Read others = by_rule({R::kGrowth, R::kLevel, R::kHabit, R::kFixed});
   const Read habit = by_rule({R::kHabit});
+  const Read scaled = by_rule({R::kGrowth, R::kLevel, R::kHabit, R::kFixed, R{"cumulative"}});
+  const Read skipping = by_rule({R::kGrowth, R::kLevel, R::kHabit, R::kFixed, R{"cumulative"}, R{"random"}});
   static const std::string rule_help = "how much is read: " + offered(prefill_rules());
   std::vector<std::pair<std::string_view, PrefillRule>> rules;
   for (const PrefillEntry& rule : prefill_rules()) rules.emplace_back(rule.name, PrefillRule{rule.name});
@@ -72,6 +74,8 @@ std::vector<PrefillSpec> make_prefill_table() {
                    number(&O::density, 1e-6, 1)),
       prefill_spec("density-base", "", "N", "tokens of the earlier text that are read beside the density's share",
                    entropy, tokens(&O::density_base, 0)),
+      prefill_spec("cover", "gamma", "X", "share of the estimated attention that the blocks which are read hold",
+                   by_rule({R{"cumulative"}}), number(&O::cover, 1e-6, 1)),
       prefill_spec("base-budget", "B0", "N",
                    "earlier tokens that a segment reads; 0: the density, or 1024 and more where few layers are global",
                    any, tokens(&O::base_budget, 0)),
@@ -127,9 +131,9 @@ std::vector<PrefillSpec> make_prefill_table() {
                    by_rule({R::kGrowth, R::kHabit}),
                    choice(&O::rigid_test, rigid_test_name, {RigidTest::kCausal, RigidTest::kWholeTrace}), kResearch),
       prefill_spec(
-          "logit-scale", "", "NAME", "none or inverse-sqrt-dim: the temperature of the entropy of block scores", others,
+          "logit-scale", "", "NAME", "none or inverse-sqrt-dim: the temperature of the entropy of block scores", scaled,
           choice(&O::logit_scale, logit_scale_name, {LogitScale::kNone, LogitScale::kInverseSqrtDim}), kResearch),
-      prefill_spec("layer-skip", "", "N", "layers below this one read everything", others, tokens(&O::layer_skip, 0),
+      prefill_spec("layer-skip", "", "N", "layers below this one read everything", skipping, tokens(&O::layer_skip, 0),
                    kResearch),
       prefill_spec("early-share", "", "N",
                    "the layers of --layer-skip read one token in N instead, beyond 32768 half of that; 0: everything",

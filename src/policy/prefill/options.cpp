@@ -101,6 +101,8 @@ Status validate(const PrefillOptions& options) {
   EI_RETURN_IF_ERROR(at_least_zero("candidate share", options.candidate_share));
   if (!(options.density > 0 && options.density <= 1))
     return make_error(ErrorKind::kUsage, "density must lie above 0 and be at most 1: %g", options.density);
+  if (!(options.cover > 0 && options.cover <= 1))
+    return make_error(ErrorKind::kUsage, "cover must lie above 0 and be at most 1: %g", options.cover);
   EI_RETURN_IF_ERROR(at_least_zero("density base", options.density_base));
   EI_RETURN_IF_ERROR(at_least_zero("spread power", options.spread_power));
   EI_RETURN_IF_ERROR(at_least_zero("distinct power", options.distinct_power));

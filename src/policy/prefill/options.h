@@ -90,6 +90,8 @@ struct PrefillOptions {
   double sample_memory = 0.9;   // share of the means that a new sample leaves
   double open_memory = 0.5;     // the same where a head opens up
   int32_t shuffle = 0;          // for research: other than 0, each kv_head gets the weight of another
+  // Cumulative.
+  double cover = 0.95;  // share of the estimated attention that the blocks which are read hold
   // Growth, level and habit.
   int32_t min_budget = 0;   // lower clamp of a dynamic budget, tokens; 0: base_budget
   double max_factor = 3.0;  // upper clamp, in base budgets

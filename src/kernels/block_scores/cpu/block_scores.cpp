@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <type_traits>
 #include <vector>
 
@@ -43,6 +44,15 @@ float entropy_of(const BlockEntropyParams& params, int64_t begin, std::vector<fl
   return static_cast<float>(std::max(entropy, 0.0));
 }
 
+// How many of the largest values make up `share`; sorts them.
+float count_covering(std::vector<float>& row, float share) {
+  std::sort(row.begin(), row.end(), std::greater<>());
+  double sum = 0;
+  size_t count = 0;
+  while (count < row.size() && sum < static_cast<double>(share)) sum += static_cast<double>(row[count++]);
+  return static_cast<float>(count);
+}
+
 // Sum over the heads of a group, queries [heads, dim], of the larger of their products with the extremes of four
 // blocks.
 template <typename Element>
@@ -63,6 +73,26 @@ Lanes score_four(const float* q, int64_t heads, const Element* const high[4], co
   return sum;
 }
 
+// The same with upper bounds: where a component of the query is negative the smallest key makes the most of it.
+template <typename Element>
+Lanes bound_four(const float* q, int64_t heads, const Element* const high[4], const Element* const low[4],
+                 int64_t dim) {
+  Lanes sum = {};
+  std::vector<float> parts(static_cast<size_t>(2 * dim));
+  for (; heads > 0; --heads, q += dim) {
+    for (int64_t d = 0; d < dim; ++d) {
+      parts[static_cast<size_t>(d)] = std::max(q[d], 0.0f);
+      parts[static_cast<size_t>(dim + d)] = std::min(q[d], 0.0f);
+    }
+    Lanes by_max[1];
+    Lanes by_min[1];
+    four_dots<1>(parts.data(), high, dim, by_max);
+    four_dots<1>(parts.data() + dim, low, dim, by_min);
+    sum += by_max[0] + by_min[0];
+  }
+  return sum;
+}
+
 // Scores of the blocks [block, block + count) of a kv_head by all segments that see them; high and low: their extremes.
 template <typename Element>
 void score_blocks(const BlockScoreParams& params, int64_t h, int64_t block, int64_t count,
@@ -73,7 +103,8 @@ void score_blocks(const BlockScoreParams& params, int64_t h, int64_t block, int6
     const int64_t seen = std::min(count, rows.visible(i) - block);
     if (seen <= 0) continue;
     const float* q = params.queries + (int64_t{i} * params.num_heads + h * group) * params.head_dim;
-    const Lanes sum = score_four(q, group, high, low, params.head_dim);
+    const Lanes sum = params.kind == BlockScore::kUpperBound ? bound_four(q, group, high, low, params.head_dim)
+                                                             : score_four(q, group, high, low, params.head_dim);
     float* out = params.scores + rows.offset(static_cast<int32_t>(h), i) + block;
     for (int64_t b = 0; b < seen; ++b) out[b] = params.scale * (sum[b] / static_cast<float>(group));
   }
@@ -183,6 +214,7 @@ void block_entropy(const BlockEntropyParams& params, WorkQueue& queue) {
     row.assign(params.scores + begin, params.scores + begin + rows.visible(i));
     params.entropy[piece] = entropy_of(params, begin, row);
     if (params.probabilities != nullptr) std::copy(row.begin(), row.end(), params.probabilities + begin);
+    if (params.covering != nullptr) params.covering[piece] = count_covering(row, params.cover);
   }
 }
 

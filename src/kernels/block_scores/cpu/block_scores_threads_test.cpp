@@ -66,10 +66,23 @@ TEST_P(ProfileTwins, FindTheSameMidrangesScoresAndEntropies) {
   WorkQueue queue;
   on_workers(3, [&](Worker) { block_scores(score, queue); });
   for (size_t i = 0; i < slow.size(); ++i) ASSERT_NEAR(fast[i], slow[i], 1e-4f * (1 + std::fabs(slow[i])));
+  const Floats midrange_scores = slow;
+  score.kind = BlockScore::kUpperBound;
+  score.scores = slow.data();
+  reference_block_scores(score);
+  score.scores = fast.data();
+  WorkQueue bounds;
+  on_workers(3, [&](Worker) { block_scores(score, bounds); });
+  for (size_t i = 0; i < slow.size(); ++i) {
+    ASSERT_NEAR(fast[i], slow[i], 1e-4f * (1 + std::fabs(slow[i])));
+    ASSERT_GE(slow[i], midrange_scores[i]) << "no representative of a block has a larger product than its bound";
+  }
 
   const auto lists = static_cast<size_t>(rows_.kv_heads * rows_.num_segments);
   Floats slow_entropy(lists);
   Floats fast_entropy(lists);
+  Floats slow_covering(lists);
+  Floats fast_covering(lists);
   Floats slow_p(row_floats(), -5);
   Floats fast_p(row_floats(), -5);
   const Floats previous(row_floats(), 0.01f);
@@ -77,13 +90,17 @@ TEST_P(ProfileTwins, FindTheSameMidrangesScoresAndEntropies) {
                              .scores = slow.data(),
                              .previous = previous.data(),
                              .probabilities = slow_p.data(),
-                             .entropy = slow_entropy.data()};
+                             .entropy = slow_entropy.data(),
+                             .covering = slow_covering.data(),
+                             .cover = 0.6f};
   reference_block_entropy(entropy);
   entropy.probabilities = fast_p.data();
   entropy.entropy = fast_entropy.data();
+  entropy.covering = fast_covering.data();
   WorkQueue second;
   on_workers(3, [&](Worker) { block_entropy(entropy, second); });
   for (size_t i = 0; i < lists; ++i) EXPECT_NEAR(fast_entropy[i], slow_entropy[i], 1e-4f);
+  EXPECT_EQ(fast_covering, slow_covering);
   for (size_t i = 0; i < slow_p.size(); ++i) ASSERT_NEAR(fast_p[i], slow_p[i], 1e-6f);
 }
 

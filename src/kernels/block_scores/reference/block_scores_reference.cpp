@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -19,6 +20,25 @@ double dot(const float* q, const void* data, DType type, int64_t begin, int64_t 
   for (int64_t d = 0; d < head_dim; ++d)
     sum += static_cast<double>(q[d]) * static_cast<double>(load_element(data, type, begin + d));
   return sum;
+}
+
+double upper_bound(const float* q, const BlockExtremes& keys, int64_t begin, int64_t head_dim) {
+  double sum = 0;
+  for (int64_t d = 0; d < head_dim; ++d) {
+    const auto one = static_cast<double>(q[d]);
+    sum += std::max(one * static_cast<double>(load_element(keys.max_keys, keys.type, begin + d)),
+                    one * static_cast<double>(load_element(keys.min_keys, keys.type, begin + d)));
+  }
+  return sum;
+}
+
+// How many of the largest values make up `share`.
+float count_covering(std::vector<float> row, float share) {
+  std::sort(row.begin(), row.end(), std::greater<>());
+  double sum = 0;
+  size_t count = 0;
+  while (count < row.size() && sum < static_cast<double>(share)) sum += static_cast<double>(row[count++]);
+  return static_cast<float>(count);
 }
 
 }  // namespace
@@ -74,9 +94,11 @@ void reference_block_scores(const BlockScoreParams& params) {
         const int64_t begin = h * keys.head_stride + block * keys.block_stride;
         double sum = 0;
         for (int64_t g = 0; g < group; ++g) {
-          const float* qm = q + g * params.head_dim;
-          sum += std::max(dot(qm, keys.max_keys, keys.type, begin, params.head_dim),
-                          dot(qm, keys.min_keys, keys.type, begin, params.head_dim));
+          const float* one = q + g * params.head_dim;
+          sum += params.kind == BlockScore::kUpperBound
+                     ? upper_bound(one, keys, begin, params.head_dim)
+                     : std::max(dot(one, keys.max_keys, keys.type, begin, params.head_dim),
+                                dot(one, keys.min_keys, keys.type, begin, params.head_dim));
         }
         const double mean = sum / static_cast<double>(group);
         params.scores[rows.offset(h, i) + block] = static_cast<float>(static_cast<double>(params.scale) * mean);
@@ -102,10 +124,13 @@ void reference_block_entropy(const BlockEntropyParams& params) {
         float p = row[block] / static_cast<float>(total);
         if (params.previous != nullptr) p = share * params.previous[at] + (1 - share) * p;
         if (params.probabilities != nullptr) params.probabilities[at] = p;
+        row[block] = p;
         // In float32 the logarithm of 1 + 1e-9 is exactly 0.
         entropy -= static_cast<double>(p) * static_cast<double>(std::log(p + 1e-9f));
       }
-      params.entropy[int64_t{h} * rows.num_segments + i] = static_cast<float>(std::max(entropy, 0.0));
+      const int64_t at = int64_t{h} * rows.num_segments + i;
+      params.entropy[at] = static_cast<float>(std::max(entropy, 0.0));
+      if (params.covering != nullptr) params.covering[at] = count_covering(row, params.cover);
     }
   }
 }
