@@ -55,7 +55,7 @@ policy::PrefillShape method_shape(const Backend& backend, const PlannerShape& sh
           .kv_heads = shape.kv_heads,
           .products = shape.products / backend.rating_cost(),
           .per_key = static_cast<double>(choosing) * static_cast<double>(shape.heads * shape.head_dim),
-          .dear_ratings = backend.rating_cost() > 1};
+          .choosing_heads = static_cast<int32_t>(choosing) * shape.kv_heads};
 }
 }  // namespace
 

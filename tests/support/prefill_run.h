@@ -61,7 +61,9 @@ class PrefillRun {
  public:
   PrefillRun(const policy::PrefillOptions& options, const PrefillTrace& trace)
       : trace_(trace),
-        method_(policy::make_prefill_method(options, {.layers = trace.layers, .kv_heads = trace.kv_heads})),
+        method_(policy::make_prefill_method(options, {.layers = trace.layers,
+                                                      .kv_heads = trace.kv_heads,
+                                                      .choosing_heads = (trace.layers - 1) * trace.kv_heads})),
         records_(static_cast<size_t>(trace.layers)) {}
 
   template <typename Cut>

@@ -6,7 +6,8 @@
 // far at all. A head whose single rows spread thin tolerates a partial choice, for its output is a mean of many values;
 // one whose rows look up single places does not.
 //
-//   w[l, h] = exp(H_segment)^a * exp(H_segment - H_row)^b * far^c     from running means of the samples so far
+//   w[l, h] = (exp(H_segment)^a * exp(H_segment - H_row)^b * far^c)^(n / (n + 2))     from running means of the samples
+//                                                                                     so far; n heads share
 //   share[l, h] : 1 - share[l, h] = kappa * w[l, h] : 1,   kappa such that the mean of all shares is
 //                 density + density_base / tokens before the segment
 //   count = max(share * blocks before the segment, local budget)
@@ -97,7 +98,14 @@ class EntropyMethod : public PrefillMethod {
 
   static int32_t pool_begin(int32_t segment) { return segment / kPoolSegments * kPoolSegments; }
 
-  static double weight(const SampleMeans& means) { return std::exp(static_cast<double>(means.log_weight)); }
+  // Pulled towards 1, the more the fewer share: among few heads the errors of the samples weigh more than what they
+  // tell, as if two heads more had shown nothing.
+  double weight(const SampleMeans& means) const {
+    constexpr double kUntold = 2;
+    const double heads = shape().choosing_heads;
+    const double power = heads > 0 ? heads / (heads + kUntold) : 1;
+    return std::exp(power * static_cast<double>(means.log_weight));
+  }
 
   // The share of the text before a segment that the kv_heads read on the average.
   double density(int32_t segment) const {
@@ -108,7 +116,7 @@ class EntropyMethod : public PrefillMethod {
   }
 
   // The weights of all layers' kv_heads at the end of the segments before `known`.
-  static std::vector<Weight> snapshot(const PrefillHistory& history, int32_t known) {
+  std::vector<Weight> snapshot(const PrefillHistory& history, int32_t known) const {
     std::vector<Weight> weights;
     for (size_t l = 0; l < history.layers.size(); ++l) {
       const LayerRecords& layer = history.layers[l];
@@ -127,7 +135,7 @@ class EntropyMethod : public PrefillMethod {
   }
 
   // How much more than its density the last pool would have read by what was known at its beginning.
-  static double overshoot(const PrefillHistory& history, int32_t known) {
+  double overshoot(const PrefillHistory& history, int32_t known) const {
     double read = 0;
     double wanted = 0;
     for (const LayerRecords& layer : history.layers) {

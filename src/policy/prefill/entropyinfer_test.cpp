@@ -35,10 +35,14 @@ class PlainReference {
 
   int32_t count(int32_t layer, int32_t segment, size_t h) const {
     const int32_t all = segment * options_.segment / options_.block;
-    double share = options_.density;
+    double share = density(segment);
+    if (share >= 1) return all;
     const double own = weight(layer, segment, h);
-    const std::vector<double> pool = pool_weights(segment / 8 * 8);
-    if (own > 0 && !pool.empty()) share = share_of(kappa(pool) / overshoot(segment / 8 * 8) * own);
+    const int32_t known = segment / 8 * 8;
+    const std::vector<double> pool = pool_weights(known);
+    // The text grows inside a pool, and the odds with it.
+    const double grown = odds(share) / odds(pool_density(known));
+    if (own > 0 && !pool.empty()) share = share_of(kappa(pool, pool_density(known)) / overshoot(known) * grown * own);
     const int32_t least = std::max(1, options_.local_budget / options_.block);
     return std::min(all, std::max(static_cast<int32_t>(std::ceil(share * all)), least));
   }
@@ -47,8 +51,17 @@ class PlainReference {
   bool sampled(int32_t layer, int32_t segment) const {
     if (layer + 1 == trace_.layers || segment < 2) return false;
     const bool early = segment < 8 || segment * options_.segment < options_.threshold;
-    return early || segment % options_.sample_every == 0;
+    int32_t every = options_.sample_every;
+    while (segment >= 16 * every) every *= 2;
+    return early || segment % every == 0;
   }
+
+  double density(int32_t segment) const {
+    const double before = segment * options_.segment;
+    return before == 0 ? 1 : std::min(1.0, options_.density + options_.density_base / before);
+  }
+  double pool_density(int32_t known) const { return std::min(density(known), 0.9); }
+  static double odds(double share) { return share / (1 - share); }
 
   // Up to and including `segment`; 0: not seen yet.
   double weight(int32_t layer, int32_t segment, size_t h) const {
@@ -65,7 +78,8 @@ class PlainReference {
       log_weight = seen ? memory * log_weight + (1 - memory) * fresh : fresh;
       seen = true;
     }
-    return seen ? std::exp(log_weight) : 0;
+    const double heads = (trace_.layers - 1) * trace_.kv_heads;
+    return seen ? std::pow(std::exp(log_weight), heads / (heads + 2)) : 0;
   }
 
   std::vector<double> pool_weights(int32_t behind) const {
@@ -83,25 +97,25 @@ class PlainReference {
     for (int32_t segment = known - 8; segment < known && !before.empty(); ++segment) {
       for (int32_t layer = 0; layer + 1 < trace_.layers; ++layer) {
         for (size_t h = 0; h < static_cast<size_t>(trace_.kv_heads); ++h) {
-          sum += share_of(kappa(before) * weight(layer, segment, h));
+          sum += share_of(kappa(before, pool_density(known - 8)) * weight(layer, segment, h));
           ++count;
         }
       }
     }
-    return count > 0 ? sum / count / options_.density : 1;
+    return count > 0 ? sum / count / pool_density(known - 8) : 1;
   }
 
   static double share_of(double odds) { return odds / (1 + odds); }
 
   // By bisection.
-  double kappa(const std::vector<double>& weights) const {
+  static double kappa(const std::vector<double>& weights, double density) {
     double low = 0;
     double high = 1e9 / *std::min_element(weights.begin(), weights.end());
     for (int i = 0; i < 400; ++i) {
       const double middle = (low + high) / 2;
       double sum = 0;
       for (const double one : weights) sum += share_of(middle * one);
-      (sum < options_.density * static_cast<double>(weights.size()) ? low : high) = middle;
+      (sum < density * static_cast<double>(weights.size()) ? low : high) = middle;
     }
     return high;
   }
@@ -115,6 +129,7 @@ TEST(EntropyInfer, CountsAsThePlainReferenceDoes) {
     PrefillOptions options = entropy_options();
     options.sample_every = static_cast<int32_t>(seed % 4) + 1;
     options.density = seed % 3 == 0 ? 0.05 : 0.3;
+    options.density_base = seed % 2 == 0 ? 100 : 0;
     const PrefillTrace trace = random_trace(options, seed);
     PrefillRun run(options, trace);
     run.read_whole();

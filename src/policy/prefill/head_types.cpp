@@ -6,10 +6,10 @@
 namespace ei::policy {
 
 namespace {
-constexpr int32_t kFirstSampled = 2;   // segments: before, there is nothing far
-constexpr int32_t kAllSampled = 8;     // before this one, and while the text is dense, every segment is
-constexpr int32_t kHabitEvery = 16;    // later, where types alone are wanted
-constexpr int64_t kOftenSampled = 64;  // segments: behind these fewer are, where ratings are dear
+constexpr int32_t kFirstSampled = 2;  // segments: before, there is nothing far
+constexpr int32_t kAllSampled = 8;    // before this one, and while the text is dense, every segment is
+constexpr int32_t kHabitEvery = 16;   // later, where types alone are wanted
+constexpr int32_t kPerDoubling = 8;   // as many samples at least in every doubling of the text
 constexpr double kHabitMemory = 0.9;
 // A head is local when less than this share of what it does not give to the sink, and less than this share of all, goes
 // further back than a segment.
@@ -44,13 +44,15 @@ const char* head_type_name(HeadType type) {
   return "";
 }
 
-bool is_sampled_segment(const PrefillOptions& options, const PrefillShape& shape, int32_t segment) {
+bool is_sampled_segment(const PrefillOptions& options, int32_t segment) {
   if (options.select != BlockRank::kAdaptive || segment < kFirstSampled) return false;
-  int32_t every = follows_entropy(options) ? options.sample_every : kHabitEvery;
+  if (is_early(options, segment)) return true;
+  if (!follows_entropy(options)) return segment % kHabitEvery == 0;
   // A sample costs what lies before it. Half as many in every doubling of the text keep that in proportion to the
   // tokens, and a mean over the last samples reaches back a part of the text instead of a number of segments.
-  for (int64_t from = kOftenSampled; shape.dear_ratings && segment >= from; from *= 2) every *= 2;
-  return is_early(options, segment) || segment % every == 0;
+  int32_t every = options.sample_every;
+  while (segment / every >= 2 * kPerDoubling) every *= 2;
+  return segment % every == 0;
 }
 
 float log_weight(const PrefillOptions& options, const AttentionSample& sample) {

@@ -9,7 +9,7 @@
 namespace ei::policy {
 
 // Is the attention of this segment sampled? Every segment is at the beginning and while the text is dense.
-bool is_sampled_segment(const PrefillOptions& options, const PrefillShape& shape, int32_t segment);
+bool is_sampled_segment(const PrefillOptions& options, int32_t segment);
 // The logarithm of exp(H_segment)^a * exp(H_segment - H_row)^b * far^c.
 float log_weight(const PrefillOptions& options, const AttentionSample& sample);
 // Folds the sample of a segment in.

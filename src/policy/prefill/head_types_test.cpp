@@ -39,37 +39,35 @@ TEST(HeadTypes, AreSampledAtTheBeginningAndThenNowAndThen) {
   const PrefillOptions options = habit_options();  // segments of 512, dense below 4096
   std::vector<int32_t> sampled;
   for (int32_t segment = 0; segment < 34; ++segment)
-    if (is_sampled_segment(options, {}, segment)) sampled.push_back(segment);
+    if (is_sampled_segment(options, segment)) sampled.push_back(segment);
   EXPECT_EQ(sampled, (std::vector<int32_t>{2, 3, 4, 5, 6, 7, 16, 32}));
   PrefillOptions early = options;
   early.threshold = 0;
-  EXPECT_TRUE(is_sampled_segment(early, {}, 7)) << "types show early in a text, dense or not";
-  EXPECT_FALSE(is_sampled_segment(early, {}, 8));
+  EXPECT_TRUE(is_sampled_segment(early, 7)) << "types show early in a text, dense or not";
+  EXPECT_FALSE(is_sampled_segment(early, 8));
   PrefillOptions entropy = options;
   entropy.rule = PrefillRule::kEntropy;
   entropy.sample_every = 3;
-  EXPECT_FALSE(is_sampled_segment(entropy, {}, 8));
-  EXPECT_TRUE(is_sampled_segment(entropy, {}, 9));
+  EXPECT_FALSE(is_sampled_segment(entropy, 8));
+  EXPECT_TRUE(is_sampled_segment(entropy, 9));
   PrefillOptions peak = options;
   peak.select = BlockRank::kPeak;
-  EXPECT_FALSE(is_sampled_segment(peak, {}, 4));
+  EXPECT_FALSE(is_sampled_segment(peak, 4));
 }
 
-TEST(HeadTypes, AreSampledInProportionToTheTextWhereRatingsAreDear) {
+TEST(HeadTypes, AreSampledEightTimesInEveryDoublingOfALongText) {
   PrefillOptions options = habit_options();
   options.rule = PrefillRule::kEntropy;
   options.sample_every = 2;
   const auto samples = [&](int32_t begin, int32_t end) {
     int count = 0;
-    for (int32_t segment = begin; segment < end; ++segment)
-      count += is_sampled_segment(options, {.dear_ratings = true}, segment) ? 1 : 0;
+    for (int32_t segment = begin; segment < end; ++segment) count += is_sampled_segment(options, segment) ? 1 : 0;
     return count;
   };
-  EXPECT_EQ(samples(32, 64), 16);
-  EXPECT_EQ(samples(64, 128), 16);
-  EXPECT_EQ(samples(128, 256), 16);
-  EXPECT_EQ(samples(1024, 2048), 16);
-  EXPECT_TRUE(is_sampled_segment(options, {}, 66)) << "a cheap one is made as often everywhere";
+  EXPECT_EQ(samples(16, 32), 8);
+  EXPECT_EQ(samples(32, 64), 8);
+  EXPECT_EQ(samples(64, 128), 8);
+  EXPECT_EQ(samples(1024, 2048), 8);
 }
 
 TEST(HeadTypes, HabitAveragesTheDensePartAndForgetsSlowlyLater) {

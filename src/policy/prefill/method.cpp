@@ -6,7 +6,7 @@
 
 namespace ei::policy {
 
-bool PrefillMethod::samples(int32_t segment) const { return is_sampled_segment(options_, shape_, segment); }
+bool PrefillMethod::samples(int32_t segment) const { return is_sampled_segment(options_, segment); }
 
 bool PrefillMethod::ranks_by_heads(int32_t segment) const {
   return rank_queries_at(options_, shape_, segment) != RankQueries::kGroup;

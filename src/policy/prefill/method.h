@@ -82,8 +82,7 @@ struct PrefillShape {
   // all layers that choose.
   double products = 0;
   double per_key = 0;
-  // Are ratings dear beside products? Then a long text is sampled less often, the further the rarer.
-  bool dear_ratings = false;
+  int32_t choosing_heads = 0;  // kv_heads of all layers that choose; 0: not known, many
 };
 
 struct SegmentPlace {
