@@ -1,9 +1,10 @@
 // PrefillMethod: what a sparse prefill decides, as pure data. One small file per method beside this one; registry.h
 // makes them by name.
 //
-// A prompt is read segment by segment in every layer. For each segment the planner walks: rank() says how each
-// kv_head's blocks are to be ranked and whether its attention is sampled; what was measured is written into the record;
-// observe() folds it into what is carried along; decide() turns it into counts of blocks. All state lives in the
+// A prompt is read segment by segment in every layer. The planner samples the attention of the segments that samples()
+// names; then, segment by segment, rank() says how each kv_head's blocks are to be rated, by what the segments before
+// have shown, observe() folds what was measured into what is carried along, and decide() turns it into counts of
+// blocks; then blocks are rated and the best of each list read. All state lives in the
 // records: rewinding drops them, a failed chunk drops the latest, and how a prompt is cut cannot matter.
 #pragma once
 
