@@ -62,6 +62,7 @@ struct Sampler::Impl {
   uint32_t seed = 0;
   bool greedy = false;
   std::vector<Token> banned;
+  std::vector<std::pair<Token, float>> biases;
   SamplerPtr grammar;    // null without one
   SamplerPtr penalties;  // null when off
   size_t last_n = 0;     // tokens that they look back on
@@ -82,6 +83,9 @@ void Sampler::Impl::load(std::span<const float> logits) {
   candidates.resize(std::min(logits.size(), vocab_size));
   for (size_t i = 0; i < candidates.size(); ++i) {
     candidates[i] = {static_cast<Token>(i), std::isnan(logits[i]) ? kImpossible : logits[i], 0.0f};
+  }
+  for (const auto& [token, bias] : biases) {
+    if (static_cast<size_t>(token) < candidates.size()) candidates[static_cast<size_t>(token)].logit += bias;
   }
   for (const Token token : banned) {
     if (static_cast<size_t>(token) < candidates.size()) candidates[static_cast<size_t>(token)].logit = kImpossible;
@@ -171,6 +175,10 @@ Result<std::unique_ptr<Sampler>> Sampler::create(const Tokenizer& tokenizer, con
     impl->seed = options.seed == kRandomSeed ? std::random_device{}() & 0x7FFFFFFFu : options.seed;
     impl->greedy = options.temp <= 0.0f;
     impl->banned = tokenizer.suppressed();
+    for (const auto& [token, bias] : options.logit_bias) {
+      if (std::isnan(bias)) return make_error(ErrorKind::kUsage, "logit bias of token %d is not a number", token);
+      if (tokenizer.contains(token)) impl->biases.emplace_back(token, bias);
+    }
     for (Token token = 0; options.ignore_eos && token < tokenizer.vocab_size(); ++token) {
       if (tokenizer.is_end_of_generation(token)) impl->banned.push_back(token);
     }

@@ -5,6 +5,8 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/result.h"
 #include "text/tokenizer.h"
@@ -24,7 +26,9 @@ struct SamplerOptions {
   int repeat_last_n = 64;       // 0: off, -1: as far back as possible (131072)
   float frequency_penalty = 0.0f;
   float presence_penalty = 0.0f;
-  bool ignore_eos = false;    // never pick a token that ends the generation
+  bool ignore_eos = false;  // never pick a token that ends the generation
+  // Added to the logits of single tokens; -infinity: never. Tokens outside the vocabulary are passed over.
+  std::vector<std::pair<Token, float>> logit_bias{};
   std::string grammar{};      // GBNF with a `root` rule
   std::string json_schema{};  // turned into a grammar; not together with `grammar`
 };
