@@ -25,6 +25,7 @@ Result<int> command_eval(const CommandContext& context);
 Result<int> command_inspect(const CommandContext& context);
 Result<int> command_demo(const CommandContext& context);
 Result<int> command_methods(const CommandContext& context);
+Result<int> command_serve(const CommandContext& context);
 
 // entropyinfer COMMAND ...: everything but the process itself. Returns the exit code.
 int main_with_arguments(int count, char** arguments);

@@ -47,6 +47,7 @@ Result<int> dispatch(Command command, const CommandContext& context) {
     case kInspect: return command_inspect(context);
     case kDemo: return command_demo(context);
     case kMethods: return command_methods(context);
+    case kServe: return command_serve(context);
   }
   return Error{ErrorKind::kUsage, "unknown command"};
 }

@@ -8,9 +8,13 @@
 #include "base/result.h"
 #include "cli/options.h"
 #include "cli/settings.h"
+#include "policy/method_choice.h"
 #include "policy/prefill/options.h"
 
 namespace ei::cli {
+
+// What settings say about the method.
+policy::MethodChoice method_choice(const Settings& settings);
 
 // Entries of the option table for the sparse prefill.
 std::vector<Option> prefill_flags();

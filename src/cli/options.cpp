@@ -24,14 +24,16 @@ constexpr int64_t kMaxPenaltyTokens = 131072;  // as the sampler
 constexpr double kMaxPenalty = 1000;
 
 constexpr unsigned kGenerate = kRun | kChat | kInspect;
-constexpr unsigned kCompute = kGenerate | kInfo | kPerplexity | kEval | kDemo;
+constexpr unsigned kSamples = kGenerate | kServe;
+constexpr unsigned kCompute = kSamples | kInfo | kPerplexity | kEval | kDemo;
 constexpr unsigned kWithModel = kCompute | kTokenize | kBench;
 constexpr unsigned kEvery = kWithModel | kMethods;
 constexpr unsigned kReports = kGenerate | kInfo | kTokenize | kPerplexity | kEval | kDemo | kMethods;
 
-constexpr std::array<CommandEntry, 10> kCommands = {{
+constexpr std::array<CommandEntry, 11> kCommands = {{
     {kRun, "run", "answer one prompt"},
     {kChat, "chat", "talk, turn by turn; earlier turns stay in the cache"},
+    {kServe, "serve", "answer over HTTP, many at a time, in the shapes of OpenAI and llama.cpp"},
     {kInfo, "info", "what a model is, and the memory a context would take, before anything is allocated"},
     {kTokenize, "tokenize", "text to tokens"},
     {kBench, "bench", "speed of prompts and generation, at any depth of context"},
@@ -85,7 +87,7 @@ std::vector<Option> model_options() {
        whole(&Settings::threads, -1, kMaxThreads)},
       {"-t --threads", "LIST", "threads; 0: all cores that may be used", kBench,
        whole_list(&Settings::bench_threads, 0, kMaxThreads)},
-      {"-c --ctx-size", "N", "most tokens of prompt and answer together; 0: the model's", kGenerate | kInfo | kDemo,
+      {"-c --ctx-size", "N", "most tokens of prompt and answer together; 0: the model's", kSamples | kInfo | kDemo,
        whole(&Settings::ctx_size, 0, kMaxTokens)},
       {"-c --ctx-size", "N", "tokens per chunk, the second half of each is scored; 0: the model's context", kPerplexity,
        whole_or_zero(&Settings::ppl_ctx_size, 4, kMaxTokens)},
@@ -114,7 +116,7 @@ std::vector<Option> model_options() {
        real(&Settings::rope_freq_base, 0, 1e12)},
       {"--yarn-orig-ctx", "N", "context that the model was trained for, for yarn; 0: as the model says", kWithModel,
        whole(&Settings::yarn_orig_ctx, 0, kMaxTokens)},
-      {"--method", "NAME", "attention method", kGenerate | kPerplexity, choice(&Settings::method, method_names())},
+      {"--method", "NAME", "attention method", kSamples | kPerplexity, choice(&Settings::method, method_names())},
       {"--method", "LIST", "attention methods", kBench, choice_list(&Settings::bench_methods, method_names())},
       {"--method", "LIST", "attention methods to read the text with, one after the other", kDemo,
        choice_list(&Settings::demo_methods, method_names())},
@@ -137,9 +139,9 @@ std::vector<Option> prompt_options() {
        filled(&Settings::system_prompt_file)},
       {"--raw -no-cnv --no-conversation", "", "complete the prompt as it is: no chat template", kRun | kInspect,
        toggle(&Settings::raw)},
-      {"--chat-template", "JINJA", "chat template instead of the model's (or the name chatml)", kGenerate,
+      {"--chat-template", "JINJA", "chat template instead of the model's (or the name chatml)", kSamples,
        filled(&Settings::chat_template)},
-      {"--chat-template-file", "FILE", "file with a chat template", kGenerate, filled(&Settings::chat_template_file)},
+      {"--chat-template-file", "FILE", "file with a chat template", kSamples, filled(&Settings::chat_template_file)},
       {"--prompt-cache", "FILE",
        "keep what was read of the prompt in this file, and begin with what it holds of the next one", kRun,
        filled(&Settings::prompt_cache)},
@@ -156,27 +158,28 @@ std::vector<Option> prompt_options() {
 
 std::vector<Option> generation_options() {
   return {
-      {"-n --predict --n-predict", "N", "most tokens to generate; -1: until the end or a full context", kGenerate,
+      {"-n --predict --n-predict", "N", "most tokens to generate; -1: until the end or a full context", kSamples,
        whole(&Settings::predict, -1, kMaxTokens)},
-      {"-s --seed", "N", "seed of the sampler; -1 or 4294967295: random", kGenerate,
+      {"-s --seed", "N", "seed of the sampler; -1 or 4294967295: random", kSamples,
        whole(&Settings::seed, -1, kMaxSeed)},
-      {"--temp --temperature", "T", "temperature; 0 or less: always the likeliest token", kGenerate,
+      {"--temp --temperature", "T", "temperature; 0 or less: always the likeliest token", kSamples,
        real(&Settings::temp, -kMaxPenalty, kInfinite)},
-      {"--top-k", "K", "sample among the K likeliest; 0 or -1: all", kGenerate,
+      {"--top-k", "K", "sample among the K likeliest; 0 or -1: all", kSamples,
        whole(&Settings::top_k, -1, std::numeric_limits<int32_t>::max())},
-      {"--top-p", "P", "sample among the likeliest that make up probability P; 1: all", kGenerate,
+      {"--top-p", "P", "sample among the likeliest that make up probability P; 1: all", kSamples,
        real(&Settings::top_p, 0, 1)},
-      {"--min-p", "P", "drop tokens less likely than P times the likeliest; 0: none", kGenerate,
+      {"--min-p", "P", "drop tokens less likely than P times the likeliest; 0: none", kSamples,
        real(&Settings::min_p, 0, 1)},
-      {"--repeat-penalty", "X", "divide the logits of repeated tokens by X; 1: off", kGenerate,
+      {"--repeat-penalty", "X", "divide the logits of repeated tokens by X; 1: off", kSamples,
        real(&Settings::repeat_penalty, 0.01, 100)},
-      {"--repeat-last-n", "N", "tokens that penalties look back on, the prompt's too; 0: off, -1: all", kGenerate,
+      {"--repeat-last-n", "N", "tokens that penalties look back on, the prompt's too; 0: off, -1: all", kSamples,
        whole(&Settings::repeat_last_n, -1, kMaxPenaltyTokens)},
-      {"--presence-penalty", "X", "taken from the logits of repeated tokens; 0: off", kGenerate,
+      {"--presence-penalty", "X", "taken from the logits of repeated tokens; 0: off", kSamples,
        real(&Settings::presence_penalty, -kMaxPenalty, kMaxPenalty)},
-      {"--frequency-penalty", "X", "the same for every repetition; 0: off", kGenerate,
+      {"--frequency-penalty", "X", "the same for every repetition; 0: off", kSamples,
        real(&Settings::frequency_penalty, -kMaxPenalty, kMaxPenalty)},
-      {"--ignore-eos", "", "go on behind the end-of-generation token", kRun | kChat, toggle(&Settings::ignore_eos)},
+      {"--ignore-eos", "", "go on behind the end-of-generation token", kRun | kChat | kServe,
+       toggle(&Settings::ignore_eos)},
       {"--ignore-eos", "", "go on behind the end-of-generation token; on unless --ignore-eos=off is given", kInspect,
        toggle(&Settings::ignore_eos)},
       {"-r --reverse-prompt --stop", "TEXT", "the answer ends in front of this text; may be given more than once",
@@ -196,7 +199,7 @@ std::vector<Option> llama_options() {
     return option;
   };
   return {
-      silent({"--jinja", "", "accepted: templates are always Jinja", kGenerate,
+      silent({"--jinja", "", "accepted: templates are always Jinja", kSamples,
               without_effect("--jinja", "chat templates are always Jinja")}),
       silent({"-cnv --conversation", "", "accepted: chat is a conversation, run answers once", kRun | kChat,
               without_effect("--conversation", "chat is a conversation, run answers once")}),
@@ -220,6 +223,32 @@ Binding json_output() {
           },
           .show = [](const Settings&) { return std::string(); },
           .is_switch = true};
+}
+
+std::vector<Option> serve_options() {
+  return {
+      {"--host", "LIST", "addresses to listen on", kServe, filled(&Settings::host)},
+      {"--port", "N", "port to listen on; 0: any that is free", kServe, whole(&Settings::port, 0, 65535)},
+      {"-np --parallel", "N", "requests that are answered at the same time", kServe,
+       whole(&Settings::parallel, 1, 1024)},
+      {"--queue", "N", "requests that may wait; more are answered with 429", kServe,
+       whole(&Settings::queue, 1, 1 << 20)},
+      {"--cache-ram", "N", "MiB for texts that were read, so that prompts which begin alike are not read again", kServe,
+       whole(&Settings::cache_ram, 0, kMaxMebibytes)},
+      {"-a --alias", "LIST", "names of the model in answers; the first in the alphabet is its id", kServe,
+       filled(&Settings::alias)},
+      {"--tags", "LIST", "words about the model, for /v1/models", kServe, filled(&Settings::tags)},
+      {"--api-key", "LIST", "keys; a request must carry one (all but /health)", kServe, filled(&Settings::api_key)},
+      {"--api-key-file", "FILE", "file with keys, one a line", kServe, filled(&Settings::api_key_file)},
+      {"--slot-save-path", "DIR", "folder for saved slots", kServe, filled(&Settings::slot_save_path)},
+      {"--slots", "", "show slots at /slots (as it is without)", kServe, toggle(&Settings::slots)},
+      {"--no-slots", "", "show no slots", kServe, toggle(&Settings::no_slots)},
+      {"--metrics", "", "figures for Prometheus at /metrics", kServe, toggle(&Settings::metrics)},
+      {"--fixed-method", "", "requests may not choose a method or its options", kServe,
+       toggle(&Settings::fixed_method)},
+      {"--drain-seconds", "N", "time for running answers after SIGTERM", kServe,
+       whole(&Settings::drain_seconds, 0, 86400)},
+  };
 }
 
 std::vector<Option> bench_options() {
@@ -317,6 +346,7 @@ const std::vector<Option>& options() {
                                    {"More samplers", sampler_flags},
                                    {"What of a prompt is read", prefill_flags, true},
                                    {"What of the KV cache stays", kv_flags, true},
+                                   {"Server", serve_options},
                                    {"Tests", bench_options},
                                    {"Evaluation", eval_flags},
                                    {"Everything else", other_options},

@@ -25,6 +25,7 @@ enum Command : unsigned {
   kEval = 1u << 7,
   kInspect = 1u << 8,
   kMethods = 1u << 9,
+  kServe = 1u << 10,
 };
 
 struct CommandEntry {

@@ -126,6 +126,23 @@ struct Settings {
   // inspect
   std::string report = "report.html";
 
+  // serve
+  std::string host = "127.0.0.1";
+  int64_t port = 8080;
+  int64_t parallel = 4;
+  int64_t queue = 64;
+  int64_t cache_ram = 2048;  // MiB
+  std::string alias;         // empty: the model file's name
+  std::string tags;
+  std::string api_key;
+  std::string api_key_file;
+  std::string slot_save_path;
+  bool slots = false;
+  bool no_slots = false;
+  bool metrics = false;
+  bool fixed_method = false;
+  int64_t drain_seconds = 30;
+
   // demo
   int64_t demo_seed = 1;
   int64_t demo_tokens = 0;  // 0: as many as demo_pace.h finds fit

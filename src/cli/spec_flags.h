@@ -47,23 +47,4 @@ std::vector<Option> spec_flags(const std::vector<policy::OptionSpec<Options>>& t
   return flags;
 }
 
-// The options with everything that was given on top, meaningful or not.
-template <typename Options>
-Result<Options> with_given(const Settings& settings, const std::vector<policy::OptionSpec<Options>>& table,
-                           Options options) {
-  for (const policy::OptionSpec<Options>& spec : table)
-    if (const std::string* value = given_option(settings, spec.name)) EI_RETURN_IF_ERROR(spec.set(options, *value));
-  return options;
-}
-
-// Names of the options that were given and that nothing with these options reads.
-template <typename Options>
-std::vector<std::string> idle_options(const Settings& settings, const std::vector<policy::OptionSpec<Options>>& table,
-                                      const Options& options) {
-  std::vector<std::string> idle;
-  for (const policy::OptionSpec<Options>& spec : table)
-    if (given_option(settings, spec.name) != nullptr && !spec.read(options)) idle.emplace_back(spec.name);
-  return idle;
-}
-
 }  // namespace ei::cli

@@ -50,7 +50,7 @@ Result<Session::State::Rows> Session::State::forward(std::span<const int32_t> ch
   return recorded.ok() ? ran.error() : recorded.error();
 }
 
-Result<Session::State::Rows> Session::State::read_chunk(std::span<const int32_t> chunk, Wanted wanted) {
+Result<Session::State::Rows> Session::State::forward_prompt(std::span<const int32_t> chunk, Wanted wanted) {
   const int64_t first = store.next_position();
   const bool plan = sparse();
   const Stream::Times before = stream->times();

@@ -5,85 +5,12 @@
 
 #include "base/clock.h"
 #include "engine/session_state.h"
-#include "engine/wanted_logits.h"
 #include "kv/rewind.h"
 
 namespace ei {
 
-namespace {
-constexpr double kShowSeconds = 1.0;  // from one sign of progress inside a chunk to the next
-}
-
 Session::Session(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Session::~Session() = default;
-
-Status Session::prefill(std::span<const int32_t> tokens, const ProgressFn& progress) {
-  return evaluate(tokens, nullptr, progress);
-}
-
-Status Session::evaluate(std::span<const int32_t> tokens, const LogitsFn& on_logits, const ProgressFn& progress,
-                         const RowFilter& wanted) {
-  State& state = *state_;
-  const auto total = static_cast<int64_t>(tokens.size());
-  EI_RETURN_IF_ERROR(state.check_room(tokens, on_logits ? total : 1));
-  if (state.view) return read_behind_view(tokens, on_logits, progress, wanted);
-  const int64_t end = position() + total;
-  const bool sparse = state.sparse();
-  if (sparse) EI_RETURN_IF_ERROR(state.planner->begin_prompt(end));
-  const double start = now_s();
-  state.stream->enter(Phase::kPrompt, total);
-  state.logits.resize(static_cast<size_t>(state.model.config().vocab));
-  const int64_t most_rows = logits_together(state.model.config().vocab);
-  double shown_s = start;
-  const auto show = [&](int64_t done) {
-    shown_s = now_s();
-    progress({.done = done, .total = total, .elapsed_s = shown_s - start});
-  };
-  const auto handed_over = [&](int64_t at) { return on_logits && (!wanted || wanted(at)); };
-  for (int64_t done = 0; done < total;) {
-    const int64_t first = position();
-    const int64_t count =
-        sparse ? state.planner->chunk_end(first, state.batch) - first : std::min(state.batch, total - done);
-    // The last token's logits are always computed: they predict what follows.
-    const auto [tail, rows] =
-        wanted_rows(count, [&](int64_t row) { return handed_over(first + row) || first + row + 1 == end; });
-    const double chunk_start = now_s();
-    if (progress) {
-      // A chunk of a large model takes long: its layers show in between.
-      state.on_layers = [&, done, count](int layers) {
-        if (now_s() - shown_s >= kShowSeconds) show(done + count * layers / state.model.num_layers());
-      };
-    }
-    Result<State::Rows> read = state.read_chunk(tokens.subspan(static_cast<size_t>(done), static_cast<size_t>(count)),
-                                                {.tail = tail, .logits = leading_run(rows, most_rows)});
-    state.on_layers = nullptr;
-    EI_ASSIGN_OR_RETURN(const State::Rows out, std::move(read));
-    done += count;
-    state.stats.prompt_s += now_s() - chunk_start;
-    EI_RETURN_IF_ERROR(state.each_row(out, rows, [&, first_wanted = first + count - tail](int64_t row) {
-      const int64_t at = first_wanted + row;
-      if (handed_over(at)) on_logits(at, state.logits);
-    }));
-    if (progress) show(done);
-  }
-  if (sparse) state.planner->end_prompt();
-  if (!state.compressor) return {};
-  state.compression_due = state.compressor->prompt_read(state.store);
-  const double before = state.stats.compress_s;
-  const Status compressed = state.compress_if_due();
-  state.stats.prompt_s += state.stats.compress_s - before;
-  return compressed;
-}
-
-Status Session::read_behind_view(std::span<const int32_t> tokens, const LogitsFn& on_logits, const ProgressFn& progress,
-                                 const RowFilter& wanted) {
-  const int64_t end = position();
-  const int64_t whole = state_->store.next_position();
-  std::vector<int32_t> all(state_->held.begin() + whole, state_->held.end());
-  all.insert(all.end(), tokens.begin(), tokens.end());
-  EI_RETURN_IF_ERROR(truncate(whole));
-  return evaluate(all, on_logits, progress, [&](int64_t at) { return at >= end && (!wanted || wanted(at)); });
-}
 
 Status Session::decode(int32_t token) {
   State& state = *state_;
@@ -94,6 +21,7 @@ Status Session::decode(int32_t token) {
   if (token < 0 || token >= state.model.config().vocab) {
     return make_error(ErrorKind::kUsage, "token %d is not in the vocabulary", token);
   }
+  state.prompt.reset();
   const double start = now_s();
   state.stream->enter(Phase::kGeneration, 1);
   if (state.pages && state.reading().exact()) {  // slots are positions
@@ -178,6 +106,7 @@ Status Session::truncate(int64_t position) {
                       static_cast<long long>(position), static_cast<long long>(point));
   }
   state_->logits.clear();
+  state_->prompt.reset();
   state_->view.reset();
   if (state_->planner) state_->planner->truncate(position);
   if (state_->pages) state_->pages->truncate(position);
@@ -209,6 +138,7 @@ Status Session::adopt(kv::Store store, std::span<const int32_t> tokens) {
   }
   state_->held.assign(tokens.begin(), tokens.end());
   state_->held.resize(static_cast<size_t>(store.next_position()), text::kNoToken);
+  state_->prompt.reset();
   state_->view.reset();
   state_->store = std::move(store);
   state_->logits.clear();

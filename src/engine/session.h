@@ -61,6 +61,11 @@ class Session {
   // only these are multiplied by the output matrix.
   Status evaluate(std::span<const int32_t> tokens, const LogitsFn& on_logits, const ProgressFn& progress = nullptr,
                   const RowFilter& wanted = nullptr);
+  // prefill() in steps, so that other sessions can compute between the chunks. begin_prompt() checks and reads nothing;
+  // read_chunk() reads at most `most` tokens (0: batch()) and says how many are left. Where a prompt is cut changes
+  // nothing. After an error, and after any other call that changes the session, begin again with what is left.
+  Status begin_prompt(std::vector<int32_t> tokens);
+  Result<int64_t> read_chunk(int64_t most = 0, const ProgressFn& progress = nullptr);
   // Feeds one generated token, and compresses the cache when the schedule says so. kInterrupted with the token fed when
   // that compression was cancelled: the cache is unchanged then, and the next token tries again.
   Status decode(int32_t token);
@@ -108,9 +113,6 @@ class Session {
   friend class Engine;
   struct State;
   explicit Session(std::unique_ptr<State> state);
-  // The same as evaluate() where a view holds tokens that the store does not.
-  Status read_behind_view(std::span<const int32_t> tokens, const LogitsFn& on_logits, const ProgressFn& progress,
-                          const RowFilter& wanted);
   std::unique_ptr<State> state_;
 };
 

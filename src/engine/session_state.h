@@ -39,6 +39,19 @@ struct Session::State {
   std::function<void(int layers)> on_layers{};  // while a chunk of a prompt runs: how many layers it has behind it
   std::vector<RopeAngles> angles{};             // one per rope of the model, for the current chunk
 
+  // A prompt that is being read.
+  struct Reading {
+    std::vector<int32_t> tokens;
+    int64_t done = 0;   // of them
+    int64_t first = 0;  // position of the first
+    int64_t shown = 0;  // from this position on logits are somebody's business: in front of it a view is read again
+    bool sparse = false;
+    double start_s = 0;
+    int64_t left() const { return static_cast<int64_t>(tokens.size()) - done; }
+  };
+  std::optional<Reading> prompt{};
+  Status begin_prompt(std::span<const int32_t> tokens, int64_t wanted);
+
   // How much of a chunk is wanted: its last `tail` rows to their end (0: only the cache is filled), and the logits of
   // the first `logits` of these (wanted_logits.h).
   struct Wanted {
@@ -54,7 +67,7 @@ struct Session::State {
   // planner decides what it reads.
   Result<Rows> forward(std::span<const int32_t> chunk, Wanted wanted, bool plan);
   // The same for a chunk of a prompt, with the statistics.
-  Result<Rows> read_chunk(std::span<const int32_t> chunk, Wanted wanted);
+  Result<Rows> forward_prompt(std::span<const int32_t> chunk, Wanted wanted);
   // Logits of these rows of Rows::normed, at most logits_together().
   Result<Matrix> more_logits(Matrix normed, std::span<const int64_t> rows);
   // What the next token reads, and is appended to.
@@ -62,6 +75,9 @@ struct Session::State {
   const kv::Store& reading() const { return view ? *view : store; }
   // Does the planner decide what this chunk reads? Only where slots are positions.
   bool sparse() const { return planner.has_value() && store.exact(); }
+  // Reads at most `most` tokens of `prompt` and hands over the logits that are wanted.
+  Status read_chunk(int64_t most, const LogitsFn& on_logits, const ProgressFn& progress, const RowFilter& wanted);
+  Status end_prompt();
   // Compresses when it is due; the time and what was dropped go to the statistics.
   Status compress_if_due();
   Result<int64_t> compress();

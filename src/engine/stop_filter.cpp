@@ -13,7 +13,12 @@ std::string StopFilter::push(std::string_view text) {
   if (stopped_) return {};
   held_ += text;
   size_t cut = std::string::npos;
-  for (const std::string& stop : stops_) cut = std::min(cut, held_.find(stop));
+  for (const std::string& stop : stops_) {
+    const size_t at = held_.find(stop);
+    if (at >= cut) continue;
+    cut = at;
+    stopped_by_ = stop;
+  }
   if (cut != std::string::npos) {
     stopped_ = true;
     std::string shown = held_.substr(0, cut);

@@ -16,10 +16,12 @@ class StopFilter {
   // What was held back, when generation ends without a stop string.
   std::string finish();
   bool stopped() const { return stopped_; }
+  const std::string& stopped_by() const { return stopped_by_; }  // which; empty before
 
  private:
   std::vector<std::string> stops_;
   std::string held_;
+  std::string stopped_by_;
   bool stopped_ = false;
 };
 

@@ -1,7 +1,9 @@
 // What libllama demands of a vocabulary, checked before it reads one: it aborts or throws where we return an Error.
 #include <array>
 #include <cmath>
+#include <limits>
 #include <string>
+#include <string_view>
 
 #include "gguf/file.h"
 #include "gguf/metadata.h"
@@ -144,11 +146,17 @@ Status check_merges(const File& file, VocabularyKind vocabulary) {
   return {};
 }
 
+// Older converters write -1 for a separator or a padding that the vocabulary has not; libllama passes it over.
+bool says_none(std::string_view key, uint64_t id) {
+  const bool may = key == "tokenizer.ggml.seperator_token_id" || key == "tokenizer.ggml.padding_token_id";
+  return may && id == std::numeric_limits<uint32_t>::max();
+}
+
 Status check_token_ids(const File& file, uint64_t tokens) {
   for (const char* key : kTokenIds) {
     EI_RETURN_IF_ERROR(check_type(file, key, ValueType::kU32));
     const auto id = file.integer(key);
-    if (id.has_value() && static_cast<uint64_t>(*id) >= tokens) {
+    if (id.has_value() && static_cast<uint64_t>(*id) >= tokens && !says_none(key, static_cast<uint64_t>(*id))) {
       return make_error(ErrorKind::kModel, "%s is %lld; the vocabulary has %llu tokens", key,
                         static_cast<long long>(*id), static_cast<ull>(tokens));
     }

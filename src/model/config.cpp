@@ -148,8 +148,8 @@ Status check_heads(const Config& config) {
     return make_error(ErrorKind::kModel, "invalid model: %d heads are not a multiple of %d kv heads", config.heads,
                       config.kv_heads);
   }
-  if (config.head_dim < 32 || config.head_dim > 256 || config.head_dim % 8 != 0) {
-    return make_error(ErrorKind::kModel, "unsupported model: head size %d (supported: multiples of 8 from 32 to 256)",
+  if (config.head_dim < 8 || config.head_dim > 256 || config.head_dim % 8 != 0) {
+    return make_error(ErrorKind::kModel, "unsupported model: head size %d (supported: multiples of 8 up to 256)",
                       config.head_dim);
   }
   if (config.rope_dims > config.head_dim || config.rope_dims % 2 != 0) {

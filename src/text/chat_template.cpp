@@ -76,11 +76,12 @@ Error ChatTemplate::blame(const Error& error) const {
 }
 
 Result<std::vector<Token>> ChatTemplate::apply(std::span<const Message> messages, const Tokenizer& tokenizer,
-                                               bool add_generation_prompt) const {
+                                               bool add_generation_prompt, const std::string& begun) const {
   Result<std::vector<TextPart>> rendered =
       render_jinja(source_, {messages, add_generation_prompt, bos_text_, eos_text_});
   if (!rendered.ok()) return blame(rendered.error());
   std::vector<TextPart> parts = std::move(rendered).value();
+  if (!begun.empty()) parts.push_back({begun, true});
   std::string text;
   for (const TextPart& part : parts) text += part.text;
   // In one piece the tokens are those libllama gives the whole prompt. Only when a message spells a control token is

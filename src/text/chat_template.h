@@ -25,8 +25,9 @@ class ChatTemplate {
 
   // Renders and tokenizes: the template's text may form control tokens, message content never does. Begins with BOS
   // when the vocabulary asks for it, once.
+  // `begun`: the beginning of the answer, which follows as it is.
   Result<std::vector<Token>> apply(std::span<const Message> messages, const Tokenizer& tokenizer,
-                                   bool add_generation_prompt) const;
+                                   bool add_generation_prompt, const std::string& begun = {}) const;
   // The text alone, for display.
   Result<std::string> render(std::span<const Message> messages, bool add_generation_prompt) const;
 

@@ -124,7 +124,7 @@ Sampler::Sampler(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Sampler::~Sampler() = default;
 
 Result<std::unique_ptr<Sampler>> Sampler::create(const Tokenizer& tokenizer, const SamplerOptions& options) {
-  EI_RETURN_IF_ERROR(check_sampler_options(options, tokenizer.vocab_size()));
+  EI_RETURN_IF_ERROR(check_sampler_options(options));
   std::string grammar = options.grammar;
   if (!options.json_schema.empty()) {
     EI_ASSIGN_OR_RETURN(grammar, json_schema_to_gbnf(options.json_schema));
@@ -136,8 +136,10 @@ Result<std::unique_ptr<Sampler>> Sampler::create(const Tokenizer& tokenizer, con
     impl->vocab_size = static_cast<size_t>(tokenizer.vocab_size());
     impl->end_token = tokenizer.eos() != kNoToken ? tokenizer.eos() : std::max(tokenizer.eot(), Token{0});
     impl->seed = options.seed == kRandomSeed ? std::random_device{}() & 0x7FFFFFFFu : options.seed;
-    impl->biases = options.logit_bias;
     impl->banned = tokenizer.suppressed();
+    for (const auto& [token, bias] : options.logit_bias) {
+      if (tokenizer.contains(token)) impl->biases.emplace_back(token, bias);
+    }
     for (Token token = 0; options.ignore_eos && token < tokenizer.vocab_size(); ++token) {
       if (tokenizer.is_end_of_generation(token)) impl->banned.push_back(token);
     }

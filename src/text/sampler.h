@@ -40,7 +40,8 @@ struct SamplerOptions {
   int repeat_last_n = 64;       // 0: off, -1: as far back as possible (131072)
   float frequency_penalty = 0.0f;
   float presence_penalty = 0.0f;
-  std::vector<std::pair<Token, float>> logit_bias{};  // added before anything else; -inf: never
+  std::vector<std::pair<Token, float>> logit_bias{};  // added before anything else; -infinity: never.
+                                                      // Tokens outside the vocabulary are passed over
   std::vector<SamplerStep> steps = default_sampler_steps();
   bool ignore_eos = false;    // never pick a token that ends the generation
   std::string grammar{};      // GBNF with a `root` rule

@@ -108,7 +108,7 @@ Result<std::vector<SamplerStep>> parse_sampler_steps(std::string_view text) {
   return steps;
 }
 
-Status check_sampler_options(const SamplerOptions& options, int32_t vocab_size) {
+Status check_sampler_options(const SamplerOptions& options) {
   constexpr float kMost = 1000.0f;
   EI_RETURN_IF_ERROR(check_range("temp", options.temp, -kMost, kMost));
   EI_RETURN_IF_ERROR(check_range("top-p", options.top_p, 0.0f, 1.0f));
@@ -134,8 +134,6 @@ Status check_sampler_options(const SamplerOptions& options, int32_t vocab_size) 
   EI_RETURN_IF_ERROR(check_history("repeat-last-n", options.repeat_last_n));
   EI_RETURN_IF_ERROR(check_history("dry-penalty-last-n", options.dry_penalty_last_n));
   for (const auto& [token, bias] : options.logit_bias) {
-    if (token < 0 || token >= vocab_size)
-      return make_error(ErrorKind::kUsage, "logit-bias: token %d is not in the vocabulary of %d", token, vocab_size);
     constexpr float kMostBias = 1e6f;
     if (!(bias <= kMostBias))  // true for NaN
       return make_error(ErrorKind::kUsage, "logit-bias of token %d is no finite number", token);

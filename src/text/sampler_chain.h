@@ -51,6 +51,6 @@ SamplerChain make_sampler_chain(const SamplerOptions& options, const llama_vocab
                                 uint32_t seed);
 
 // Values out of range, NaN: one line that says which.
-Status check_sampler_options(const SamplerOptions& options, int32_t vocab_size);
+Status check_sampler_options(const SamplerOptions& options);
 
 }  // namespace ei::text

@@ -118,7 +118,7 @@ TEST(SamplerChain, BiasesComeFirst) {
   options.logit_bias = {{42, 100.0f}, {42, -std::numeric_limits<float>::infinity()}};
   for (const Token token : draws_of(options, 20)) EXPECT_NE(token, 42);
   options.logit_bias = {{test_tokenizer().vocab_size(), 1.0f}};
-  EXPECT_FALSE(Sampler::create(test_tokenizer(), options).ok());
+  EXPECT_TRUE(Sampler::create(test_tokenizer(), options).ok()) << "passed over, as llama.cpp does";
   options.logit_bias = {{1, std::nanf("")}};
   EXPECT_FALSE(Sampler::create(test_tokenizer(), options).ok());
 }

@@ -103,6 +103,19 @@ TEST(Sampler, IsGreedyWithTopKOneAndWithTinyTopP) {
   }
 }
 
+TEST(Sampler, AddsBiasesToTheLogits) {
+  std::vector<float> logits(static_cast<size_t>(test_tokenizer().vocab_size()), 0.0f);
+  logits[10] = 5.0f;
+  logits[20] = 3.0f;
+  const float never = -std::numeric_limits<float>::infinity();
+  EXPECT_EQ(make({.temp = 0.0f, .logit_bias = {{10, never}}})->sample(logits), 20);
+  EXPECT_EQ(make({.temp = 0.0f, .logit_bias = {{20, 2.5f}}})->sample(logits), 20);
+  EXPECT_EQ(make({.temp = 0.0f, .logit_bias = {{30, 100.0f}}})->sample(logits), 30);
+  EXPECT_EQ(make({.temp = 0.0f, .logit_bias = {{-1, 100.0f}, {1 << 30, 100.0f}}})->sample(logits), 10);
+  const SamplerOptions bad{.logit_bias = {{1, std::numeric_limits<float>::quiet_NaN()}}};
+  EXPECT_FALSE(Sampler::create(test_tokenizer(), bad).ok());
+}
+
 TEST(Sampler, KeepsToTheTopK) {
   const auto sampler = make({.seed = 3, .temp = 100.0f, .top_k = 5, .top_p = 1.0f, .min_p = 0.0f});
   std::vector<float> logits(static_cast<size_t>(test_tokenizer().vocab_size()), 0.0f);

@@ -175,7 +175,8 @@ void add_ids_and_names(Builder& builder) {
                            "fim_suf", "fim_mid", "fim_pad", "fim_rep", "fim_sep", "prefix", "suffix", "middle"}) {
     const std::string key = std::string("tokenizer.ggml.") + name + "_token_id";
     builder.replace(std::string(name) + "-beyond-the-vocabulary", key, ValueType::kU32, encode(kByteLevelTokens));
-    builder.replace(std::string(name) + "-minus-1", key, ValueType::kU32, encode(0xFFFFFFFFu));
+    const bool may_be_none = std::string_view(name) == "seperator" || std::string_view(name) == "padding";
+    if (!may_be_none) builder.replace(std::string(name) + "-minus-1", key, ValueType::kU32, encode(0xFFFFFFFFu));
     builder.replace(std::string(name) + "-signed", key, ValueType::kI32, encode(-1));
   }
   builder.replace("bos-text", "tokenizer.ggml.bos_token_id", ValueType::kString, encode_text("<s>"));

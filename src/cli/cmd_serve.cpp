@@ -1,0 +1,105 @@
+// serve: the engine behind HTTP until a signal comes; then the answers that are under way are finished.
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <thread>
+
+#include "cli/answer.h"
+#include "cli/command.h"
+#include "cli/kv_options.h"
+#include "cli/method_options.h"
+#include "cli/setup.h"
+#include "cli/version.h"
+#include "server/server.h"
+
+namespace ei::cli {
+
+namespace {
+constexpr auto kLook = std::chrono::milliseconds(50);
+
+std::vector<std::string> list_of(const std::string& text) {
+  std::vector<std::string> list = split(text, ',');
+  std::erase_if(list, [](const std::string& item) { return item.empty(); });
+  return list;
+}
+
+Result<std::vector<std::string>> api_keys(const Settings& settings) {
+  std::vector<std::string> keys = list_of(settings.api_key);
+  if (settings.api_key_file.empty()) return keys;
+  std::ifstream file(settings.api_key_file);
+  if (!file) return make_error(ErrorKind::kUsage, "cannot read --api-key-file %s", settings.api_key_file.c_str());
+  for (std::string line; std::getline(file, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    if (!line.empty()) keys.push_back(line);
+  }
+  // An empty file would open the server to everybody.
+  if (keys.empty())
+    return make_error(ErrorKind::kUsage, "--api-key-file %s holds no key", settings.api_key_file.c_str());
+  return keys;
+}
+
+std::vector<std::string> model_names(const Settings& settings, const Engine& engine) {
+  const std::vector<std::string> given = list_of(settings.alias);
+  const std::set<std::string> sorted(given.begin(), given.end());
+  if (!sorted.empty()) return {sorted.begin(), sorted.end()};
+  return {std::filesystem::path(engine.tokenizer().path()).stem().string()};
+}
+
+Result<server::ServerOptions> server_options(const CommandContext& context, const Engine& engine) {
+  const Settings& settings = context.settings;
+  server::ServerOptions options;
+  options.http.hosts = list_of(settings.host);
+  options.http.port = static_cast<uint16_t>(settings.port);
+  options.scheduler.slots = static_cast<int>(settings.parallel);
+  options.scheduler.queue = static_cast<int>(settings.queue);
+  options.scheduler.cache_bytes = settings.cache_ram << 20;
+  options.scheduler.session.context = settings.ctx_size;
+  options.scheduler.session.batch = settings.batch_size;
+  options.scheduler.session.key_type = key_type(settings);
+  options.scheduler.session.value_type = value_type(settings);
+  server::Params& defaults = options.limits.defaults;
+  defaults.generate = generate_options(settings, context.interrupts);
+  defaults.generate.stop_soon = nullptr;
+  defaults.method = method_choice(settings);
+  defaults.verbose = settings.verbose;
+  options.limits.request_methods = !settings.fixed_method;
+  EI_RETURN_IF_ERROR(prefill_options(settings));
+  EI_RETURN_IF_ERROR(kv_options(settings));
+  EI_ASSIGN_OR_RETURN(options.keys, api_keys(settings));
+  EI_ASSIGN_OR_RETURN(options.chat_template, template_source(settings));
+  options.names = model_names(settings, engine);
+  options.tags = list_of(settings.tags);
+  options.slot_save_path = settings.slot_save_path;
+  options.slots = !settings.no_slots;
+  options.metrics = settings.metrics;
+  options.version = version();
+  options.commit = build_commit();
+  if (settings.verbose) options.log = [&console = context.console](const std::string& line) { console.detail(line); };
+  return options;
+}
+}  // namespace
+
+Result<int> command_serve(const CommandContext& context) {
+  const Settings& settings = context.settings;
+  EI_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(settings, context.console));
+  name_default_model(settings, context.console);
+  warn_about_context(*engine, settings, context.console);
+  EI_ASSIGN_OR_RETURN(server::ServerOptions options, server_options(context, *engine));
+  const std::string host = options.http.hosts.empty() ? "" : options.http.hosts.front();
+  const bool open = options.keys.empty() && host != "127.0.0.1" && host != "localhost" && host != "::1";
+  if (open) context.console.warn("others can reach this server, and it asks for no key: give --api-key-file");
+  EI_ASSIGN_OR_RETURN(const std::unique_ptr<server::Server> running,
+                      server::Server::start(*engine, std::move(options)));
+  context.console.note(str_format("listening on http://%s:%d",
+                                  host.find(':') == std::string::npos ? host.c_str() : ("[" + host + "]").c_str(),
+                                  static_cast<int>(running->port())));
+  context.interrupts.enter(Interrupts::Phase::kAnswer);
+  while (!context.interrupts.stop_soon().cancelled()) std::this_thread::sleep_for(kLook);
+  context.console.note("stopping: no new requests, answers under way are finished; once more stops at once");
+  running->drain(static_cast<double>(settings.drain_seconds));
+  return 0;
+}
+
+}  // namespace ei::cli

@@ -1,0 +1,110 @@
+#include "server/api/api.h"
+
+#include <algorithm>
+#include <ctime>
+#include <random>
+
+#include "base/clock.h"
+
+namespace ei::server {
+
+int64_t Api::context() const {
+  const int64_t asked = scheduler.options().session.context;
+  return asked > 0 ? asked : engine.config().context;
+}
+
+void Call::send(const Json& json) const { reply->send({.body = dump(json)}); }
+void Call::refuse(const ApiError& error) const { reply->send(error.to_response()); }
+
+const std::vector<Route>& routes() {
+  static const std::vector<Route> table = {
+      {"POST", "/completion", route_completion},
+      {"POST", "/completions", route_completion},
+      {"POST", "/v1/completions", route_text_completion},
+      {"POST", "/chat/completions", route_chat_completion},
+      {"POST", "/v1/chat/completions", route_chat_completion},
+      {"POST", "/chat/completions/input_tokens", route_count_chat},
+      {"POST", "/v1/chat/completions/input_tokens", route_count_chat},
+      {"POST", "/v1/messages", route_messages},
+      {"POST", "/v1/messages/count_tokens", route_count_messages},
+      {"POST", "/responses", route_responses},
+      {"POST", "/v1/responses", route_responses},
+      {"POST", "/tokenize", route_tokenize},
+      {"POST", "/detokenize", route_detokenize},
+      {"GET", "/tokenizer_info", route_tokenizer_info},
+      {"POST", "/apply-template", route_apply_template},
+      {"GET", "/models", route_models},
+      {"GET", "/v1/models", route_models},
+      {"GET", "/props", route_props},
+      {"GET", "/version", route_version},
+      {"GET", "/slots", route_slots},
+      {"GET", "/metrics", route_metrics},
+  };
+  return table;
+}
+
+std::string random_name() {
+  static constexpr char kLetters[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  std::random_device device;
+  std::string name(24, '0');
+  for (char& letter : name) letter = kLetters[device() % (sizeof kLetters - 1)];
+  return name;
+}
+
+Facts facts_of(const Api& api, const char* id_prefix) {
+  return {.model = api.model_name(),
+          .fingerprint = "b" + api.options.version + "-" + api.options.commit,
+          .id = id_prefix + random_name(),
+          .created = static_cast<int64_t>(std::time(nullptr)),
+          .tokenizer = &api.tokenizer()};
+}
+
+namespace {
+ApiError too_long(int64_t tokens, int64_t context) {
+  return {.type = "exceed_context_size_error",
+          .message = str_format("the request (%lld tokens) exceeds the available context size (%lld tokens)",
+                                static_cast<long long>(tokens), static_cast<long long>(context)),
+          .details = {{"n_prompt_tokens", tokens}, {"n_ctx", context}}};
+}
+}  // namespace
+
+void submit(const Call& call, TextRequest request) {
+  const Api& api = call.api;
+  const Params& params = request.params;
+  // A bad grammar is the request's fault, and known before anything waits for it.
+  const auto sampler = text::Sampler::create(api.tokenizer(), params.generate.sampler);
+  if (!sampler.ok()) return call.refuse(from_engine(sampler.error()));
+  const int64_t context = api.context();
+  for (const std::vector<int32_t>& prompt : request.prompts) {
+    const auto length = static_cast<int64_t>(prompt.size());
+    if (length == 0) return call.refuse(invalid_field("prompt", "has no tokens"));
+    if (length >= context) return call.refuse(too_long(length, context));
+  }
+  const auto responder = std::make_shared<Responder>(call.reply, std::move(request.format), params, Headers{});
+  std::vector<Task> tasks;
+  for (std::vector<int32_t>& prompt : request.prompts) {
+    const int64_t room = context - static_cast<int64_t>(prompt.size());
+    const std::string text = request.shows_prompt ? api.tokenizer().detokenize(prompt, /*special=*/true) : "";
+    for (int n = 0; n < params.choices; ++n) {
+      Task task{.prompt = prompt, .generate = params.generate, .method = params.method};
+      Choice& choice = responder->add_choice();
+      choice.prompt = text;
+      choice.capped = task.generate.max_tokens < 0 || task.generate.max_tokens > room;
+      if (choice.capped) task.generate.max_tokens = room;
+      // The same seed would write the same answer again.
+      if (n > 0 && task.generate.sampler.seed != text::kRandomSeed)
+        task.generate.sampler.seed += static_cast<uint32_t>(n);
+      task.cache_prompt = params.cache_prompt;
+      task.slot = n == 0 ? params.slot : -1;
+      task.probabilities = params.probabilities;
+      task.deadline_s = params.timeout_s > 0 ? now_s() + params.timeout_s : 0;
+      task.cancel = responder->cancel();
+      task.sink = responder->sink_of(choice.index);
+      tasks.push_back(std::move(task));
+    }
+  }
+  responder->watch_client();
+  if (!api.scheduler.submit(std::move(tasks))) call.refuse(too_busy(1));
+}
+
+}  // namespace ei::server

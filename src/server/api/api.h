@@ -1,0 +1,101 @@
+// Api: what every route knows. Const while the server runs.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "server/api/api_error.h"
+#include "server/api/completion_format.h"
+#include "server/api/params.h"
+#include "server/api/responder.h"
+#include "server/http/message.h"
+#include "server/scheduler/scheduler.h"
+#include "server/server.h"
+#include "text/chat_template.h"
+
+namespace ei::server {
+
+struct Api {
+  const Engine& engine;
+  const ServerOptions& options;
+  Scheduler& scheduler;
+  std::optional<text::ChatTemplate> chat;  // none: neither asked for nor the model's
+
+  const text::Tokenizer& tokenizer() const { return engine.tokenizer(); }
+  int64_t context() const;  // tokens that one request may hold
+  std::string model_name() const { return options.names.front(); }
+};
+
+// One request on its way through the API.
+struct Call {
+  const Api& api;
+  const HttpRequest& request;
+  std::shared_ptr<Reply> reply;
+
+  void send(const Json& json) const;
+  void refuse(const ApiError& error) const;
+};
+
+using RouteFn = void (*)(const Call& call);
+struct Route {
+  const char* method;
+  const char* path;
+  RouteFn run;
+};
+// Everything that needs JSON or text; /health is answered before.
+const std::vector<Route>& routes();
+
+// A request for text: its prompts, what it says about them, and the shape of the answer.
+struct TextRequest {
+  std::vector<std::vector<int32_t>> prompts{};
+  Params params{};
+  std::unique_ptr<Format> format{};
+  bool shows_prompt = false;
+};
+// Hands it to the scheduler, or answers why not.
+void submit(const Call& call, TextRequest request);
+
+Facts facts_of(const Api& api, const char* id_prefix);
+// 24 letters and digits that nobody has seen before.
+std::string random_name();
+
+// A prompt of /completion: a text, a list of tokens (and texts among them), {"prompt_string"}, or a list of these.
+struct Prompts {
+  std::vector<std::vector<int32_t>> tokens{};
+  bool many = false;  // a list was given
+};
+Prompts read_prompts(Fields& fields, const char* name, const text::Tokenizer& tokenizer);
+
+// The messages of a chat as the prompt of its answer.
+struct ChatPrompt {
+  std::vector<int32_t> tokens{};
+  std::string text{};
+};
+// Errors are left in `fields`.
+ChatPrompt read_chat(Fields& fields, const Api& api, bool wants_text);
+// response_format becomes a schema for the sampler.
+void read_response_format(Fields& fields, Params& params);
+
+// Groups of routes, one file each.
+void route_completion(const Call& call);
+void route_text_completion(const Call& call);
+void route_chat_completion(const Call& call);
+void route_count_chat(const Call& call);
+void route_messages(const Call& call);
+void route_count_messages(const Call& call);
+void route_responses(const Call& call);
+void route_tokenize(const Call& call);
+void route_detokenize(const Call& call);
+void route_tokenizer_info(const Call& call);
+void route_apply_template(const Call& call);
+void route_models(const Call& call);
+void route_props(const Call& call);
+void route_version(const Call& call);
+void route_slots(const Call& call);
+void route_metrics(const Call& call);
+void route_slot_action(const Call& call);
+
+}  // namespace ei::server

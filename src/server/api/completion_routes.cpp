@@ -1,0 +1,78 @@
+// /completion, /v1/completions, /v1/chat/completions: text for a prompt.
+#include "server/api/api.h"
+
+namespace ei::server {
+
+namespace {
+// logprobs: a number (OpenAI's completions) or true with top_logprobs (its chat).
+void read_logprobs(Fields& fields, Params& params) {
+  const Json* logprobs = fields.find("logprobs");
+  if (logprobs == nullptr) return;
+  if (logprobs->is_boolean()) {
+    if (!logprobs->get<bool>()) return;
+    params.probabilities = static_cast<int>(fields.whole("top_logprobs", 0, 0, 20));
+    if (params.probabilities == 0) params.probabilities = 1;
+    return;
+  }
+  params.probabilities = static_cast<int>(fields.whole("logprobs", 0, 0, 100));
+}
+}  // namespace
+
+void route_completion(const Call& call) {
+  const Body body = parse_body(call.request.body);
+  if (body.error) return call.refuse(*body.error);
+  Fields fields(body.json);
+  TextRequest request;
+  request.params = read_params(fields, call.api.options.limits, call.api.tokenizer());
+  Prompts prompts = fields.error() ? Prompts{} : read_prompts(fields, "prompt", call.api.tokenizer());
+  if (fields.error()) return call.refuse(*fields.error());
+  const bool many = prompts.many || request.params.choices > 1;
+  request.prompts = std::move(prompts.tokens);
+  request.format = native_format(facts_of(call.api, ""), request.params, many);
+  request.shows_prompt = true;
+  submit(call, std::move(request));
+}
+
+void route_text_completion(const Call& call) {
+  const Body body = parse_body(call.request.body);
+  if (body.error) return call.refuse(*body.error);
+  Fields fields(body.json);
+  TextRequest request;
+  request.params = read_params(fields, call.api.options.limits, call.api.tokenizer());
+  read_logprobs(fields, request.params);
+  request.params.echo = fields.flag("echo", false);
+  if (request.params.echo && (request.params.probabilities > 0 || request.params.stream))
+    fields.fail("echo", "does not go with 'logprobs' or 'stream' yet");
+  Prompts prompts = fields.error() ? Prompts{} : read_prompts(fields, "prompt", call.api.tokenizer());
+  if (fields.error()) return call.refuse(*fields.error());
+  request.prompts = std::move(prompts.tokens);
+  request.format = text_format(facts_of(call.api, "cmpl-"), request.params);
+  request.shows_prompt = request.params.verbose || request.params.echo;
+  submit(call, std::move(request));
+}
+
+void route_chat_completion(const Call& call) {
+  const Body body = parse_body(call.request.body);
+  if (body.error) return call.refuse(*body.error);
+  Fields fields(body.json);
+  TextRequest request;
+  request.params = read_params(fields, call.api.options.limits, call.api.tokenizer());
+  read_logprobs(fields, request.params);
+  read_response_format(fields, request.params);
+  if (!fields.error()) request.prompts.push_back(read_chat(fields, call.api, /*wants_text=*/false).tokens);
+  if (fields.error()) return call.refuse(*fields.error());
+  request.format = chat_format(facts_of(call.api, "chatcmpl-"), request.params);
+  request.shows_prompt = request.params.verbose;
+  submit(call, std::move(request));
+}
+
+void route_count_chat(const Call& call) {
+  const Body body = parse_body(call.request.body);
+  if (body.error) return call.refuse(*body.error);
+  Fields fields(body.json);
+  const ChatPrompt prompt = read_chat(fields, call.api, /*wants_text=*/false);
+  if (fields.error()) return call.refuse(*fields.error());
+  call.send(Json{{"input_tokens", prompt.tokens.size()}});
+}
+
+}  // namespace ei::server

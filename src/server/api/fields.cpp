@@ -1,0 +1,99 @@
+#include "server/api/fields.h"
+
+#include <cmath>
+
+#include "text/json_schema.h"
+#include "text/utf8.h"
+
+namespace ei::server {
+
+namespace {
+constexpr int kMaxDepth = 64;
+}
+
+Body parse_body(const std::string& text) {
+  Body body;
+  if (text::json_depth(text) > kMaxDepth) {
+    body.error = ApiError{.message = str_format("the body is nested deeper than %d levels", kMaxDepth)};
+    return body;
+  }
+  if (size_t offset = 0; !text::valid_utf8(text, &offset)) {
+    body.error = ApiError{.message = str_format("the body is not valid UTF-8 at byte %zu", offset)};
+    return body;
+  }
+  body.json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (body.json.is_discarded()) {
+    body.error = ApiError{.message = "the body is not valid JSON"};
+  } else if (!body.json.is_object()) {
+    body.error = ApiError{.message = "the body is not a JSON object"};
+  }
+  return body;
+}
+
+const Json* Fields::find(const std::string& name) const {
+  const auto found = object_.find(name);
+  return found == object_.end() || found->is_null() ? nullptr : &*found;
+}
+
+double Fields::number(const std::string& name, double fallback, double low, double high) {
+  const Json* value = find(name);
+  if (value == nullptr) return fallback;
+  const double number = value->is_number() ? value->get<double>() : std::nan("");
+  if (number >= low && number <= high) return number;
+  fail(name, value->is_number() ? str_format("must be between %g and %g", low, high) : "must be a number");
+  return fallback;
+}
+
+int64_t Fields::whole(const std::string& name, int64_t fallback, int64_t low, int64_t high) {
+  const Json* value = find(name);
+  if (value == nullptr) return fallback;
+  const double number = value->is_number() ? value->get<double>() : std::nan("");
+  if (!value->is_number() || number != std::floor(number)) {
+    fail(name, "must be a whole number");
+    return fallback;
+  }
+  if (number < static_cast<double>(low) || number > static_cast<double>(high)) {
+    fail(name, str_format("must be between %lld and %lld", static_cast<long long>(low), static_cast<long long>(high)));
+    return fallback;
+  }
+  return value->is_number_integer() ? value->get<int64_t>() : static_cast<int64_t>(number);
+}
+
+bool Fields::flag(const std::string& name, bool fallback) {
+  const Json* value = find(name);
+  if (value == nullptr) return fallback;
+  if (value->is_boolean()) return value->get<bool>();
+  fail(name, "must be true or false");
+  return fallback;
+}
+
+std::string Fields::text(const std::string& name, const std::string& fallback) {
+  const Json* value = find(name);
+  if (value == nullptr) return fallback;
+  if (value->is_string()) return value->get<std::string>();
+  fail(name, "must be a string");
+  return fallback;
+}
+
+std::vector<std::string> Fields::texts(const std::string& name, size_t most) {
+  const Json* value = find(name);
+  if (value == nullptr) return {};
+  if (value->is_string()) return {value->get<std::string>()};
+  std::vector<std::string> list;
+  for (const Json& item : value->is_array() ? *value : Json::array({nullptr})) {
+    if (!item.is_string() || list.size() >= most) {
+      fail(name, str_format("must be a string or a list of at most %zu strings", most));
+      return {};
+    }
+    list.push_back(item.get<std::string>());
+  }
+  return list;
+}
+
+void Fields::fail(const std::string& name, const std::string& message) { fail(invalid_field(name, message)); }
+
+void Fields::fail(ApiError error) {
+  if (!error_) error_ = std::move(error);
+}
+
+}  // namespace ei::server

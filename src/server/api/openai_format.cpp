@@ -1,0 +1,178 @@
+#include "server/api/completion_format.h"
+
+namespace ei::server {
+
+namespace {
+// What text and chat completions have in common.
+class OpenAiFormat : public Format {
+ public:
+  OpenAiFormat(const Facts& facts, const Params& params, const char* whole_object, const char* chunk_object)
+      : facts_(facts), params_(params), whole_object_(whole_object), chunk_object_(chunk_object) {}
+
+  Json whole(const std::vector<Choice>& choices) override {
+    Json json = envelope(whole_object_);
+    for (const Choice& choice : choices) json["choices"].push_back(whole_choice(choice));
+    json["usage"] = usage_json(choices);
+    json["timings"] = timings_json(choices.front().report);
+    if (params_.verbose) json["__verbose"] = native_format(facts_, params_, false)->whole(choices);
+    return json;
+  }
+
+  std::string progress(const Choice& choice) override {
+    Json json = envelope(chunk_object_);
+    json["prompt_progress"] = progress_json(choice.report);
+    json["timings"] = timings_json(choice.report);
+    return event_text(json);
+  }
+
+  std::string closing(const std::vector<Choice>& choices) override {
+    std::string events;
+    if (params_.include_usage) {
+      Json json = envelope(chunk_object_);
+      json["usage"] = usage_json(choices);
+      json["timings"] = timings_json(choices.front().report);
+      events = event_text(json);
+    }
+    return events + "data: [DONE]\n\n";
+  }
+
+ protected:
+  virtual Json whole_choice(const Choice& choice) const = 0;
+
+  Json envelope(const char* object) const {
+    return {{"choices", Json::array()}, {"created", facts_.created},
+            {"model", facts_.model},    {"system_fingerprint", facts_.fingerprint},
+            {"object", object},         {"id", facts_.id}};
+  }
+
+  std::string chunk(const Choice& choice, Json json, bool with_timings) const {
+    Json made = envelope(chunk_object_);
+    made["choices"].push_back(std::move(json));
+    if (with_timings) made["timings"] = timings_json(choice.report);
+    return event_text(made);
+  }
+
+  const Facts facts_;
+  const Params params_;
+  const char* const whole_object_;
+  const char* const chunk_object_;
+};
+
+class TextFormat : public OpenAiFormat {
+ public:
+  TextFormat(const Facts& facts, const Params& params)
+      : OpenAiFormat(facts, params, "text_completion", "text_completion") {}
+
+  std::string piece(const Choice& choice, const TaskToken& token) override {
+    Json json = {{"text", token.text}, {"index", choice.index}, {"logprobs", nullptr}, {"finish_reason", nullptr}};
+    if (token.own) json["logprobs"] = {{"content", probabilities_json({token}, *facts_.tokenizer)}};
+    return chunk(choice, std::move(json), params_.timings_per_token);
+  }
+
+  std::string ending(const Choice& choice) override {
+    return chunk(
+        choice,
+        {{"text", ""}, {"index", choice.index}, {"logprobs", nullptr}, {"finish_reason", finish_reason(choice.report)}},
+        /*with_timings=*/true);
+  }
+
+ protected:
+  Json whole_choice(const Choice& choice) const override {
+    return {{"text", (params_.echo ? choice.prompt : std::string()) + choice.text},
+            {"index", choice.index},
+            {"logprobs", choice.probabilities.empty() ? Json(nullptr) : logprobs(choice)},
+            {"finish_reason", finish_reason(choice.report)}};
+  }
+
+ private:
+  // OpenAI's lists side by side, and llama.cpp's objects under `content`.
+  Json logprobs(const Choice& choice) const {
+    Json tokens = Json::array();
+    Json own = Json::array();
+    Json top = Json::array();
+    Json offsets = Json::array();
+    size_t offset = params_.echo ? choice.prompt.size() : 0;
+    for (const TaskToken& token : choice.probabilities) {
+      const std::string piece = facts_.tokenizer->piece(token.token, /*special=*/true);
+      tokens.push_back(piece);
+      own.push_back(token.own->log_probability);
+      Json likely = Json::object();
+      for (const TokenProbability& one : token.top)
+        likely[facts_.tokenizer->piece(one.token, /*special=*/true)] = one.log_probability;
+      top.push_back(std::move(likely));
+      offsets.push_back(offset);
+      offset += piece.size();
+    }
+    return {{"tokens", std::move(tokens)},
+            {"token_logprobs", std::move(own)},
+            {"top_logprobs", std::move(top)},
+            {"text_offset", std::move(offsets)},
+            {"content", probabilities_json(choice.probabilities, *facts_.tokenizer)}};
+  }
+};
+
+class ChatFormat : public OpenAiFormat {
+ public:
+  ChatFormat(const Facts& facts, const Params& params)
+      : OpenAiFormat(facts, params, "chat.completion", "chat.completion.chunk") {}
+
+  std::string opening(const std::vector<Choice>& choices) override {
+    std::string events;
+    for (const Choice& choice : choices)
+      events += delta(choice, {{"role", "assistant"}, {"content", nullptr}}, Json(nullptr), false);
+    return events;
+  }
+
+  std::string piece(const Choice& choice, const TaskToken& token) override {
+    if (token.text.empty() && !token.own) return {};
+    Json json = {{"finish_reason", nullptr}, {"index", choice.index}, {"delta", Json::object()}};
+    if (!token.text.empty()) json["delta"]["content"] = token.text;
+    if (token.own) json["logprobs"] = {{"content", probabilities_json({token}, *facts_.tokenizer)}};
+    return chunk(choice, std::move(json), params_.timings_per_token);
+  }
+
+  std::string ending(const Choice& choice) override {
+    return delta(choice, Json::object(), finish_reason(choice.report), !params_.include_usage);
+  }
+
+ protected:
+  Json whole_choice(const Choice& choice) const override {
+    Json json = {{"finish_reason", finish_reason(choice.report)},
+                 {"index", choice.index},
+                 {"message", {{"role", "assistant"}, {"content", choice.text}}}};
+    if (!choice.probabilities.empty())
+      json["logprobs"] = {{"content", probabilities_json(choice.probabilities, *facts_.tokenizer)}};
+    return json;
+  }
+
+ private:
+  std::string delta(const Choice& choice, Json content, Json reason, bool with_timings) const {
+    Json json = {{"finish_reason", std::move(reason)}, {"index", choice.index}, {"delta", std::move(content)}};
+    return chunk(choice, std::move(json), with_timings);
+  }
+};
+}  // namespace
+
+const char* finish_reason(const TaskReport& report) {
+  using Ending = Generation::Ending;
+  return report.ending == Ending::kEndToken || report.ending == Ending::kStopString ? "stop" : "length";
+}
+
+Json usage_json(const std::vector<Choice>& choices) {
+  int64_t generated = 0;
+  for (const Choice& choice : choices) generated += choice.report.generated_tokens;
+  const TaskReport& first = choices.front().report;
+  return {{"completion_tokens", generated},
+          {"prompt_tokens", first.prompt_tokens},
+          {"total_tokens", generated + first.prompt_tokens},
+          {"prompt_tokens_details", {{"cached_tokens", first.cached_tokens}}}};
+}
+
+std::unique_ptr<Format> text_format(const Facts& facts, const Params& params) {
+  return std::make_unique<TextFormat>(facts, params);
+}
+std::unique_ptr<Format> chat_format(const Facts& facts, const Params& params) {
+  return std::make_unique<ChatFormat>(facts, params);
+}
+
+}  // namespace ei::server

@@ -1,0 +1,193 @@
+#include "server/api/params.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "policy/kv/option_table.h"
+#include "policy/prefill/option_table.h"
+
+namespace ei::server {
+
+namespace {
+constexpr int64_t kMaxTokens = int64_t{1} << 31;
+constexpr int kMaxChoices = 128;
+constexpr size_t kMaxStops = 64;
+constexpr size_t kMaxBiases = 100000;
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+
+void read_sampler(Fields& fields, text::SamplerOptions& sampler) {
+  const auto real = [&](const char* name, float& value, double low, double high) {
+    value = static_cast<float>(fields.number(name, static_cast<double>(value), low, high));
+  };
+  real("temperature", sampler.temp, -1000, 1000);
+  real("top_p", sampler.top_p, 0, 1);
+  real("min_p", sampler.min_p, 0, 1);
+  real("typical_p", sampler.typical_p, 0, 1);
+  real("repeat_penalty", sampler.repeat_penalty, 0.001, 1000);
+  real("presence_penalty", sampler.presence_penalty, -1000, 1000);
+  real("frequency_penalty", sampler.frequency_penalty, -1000, 1000);
+  sampler.top_k = static_cast<int>(std::max<int64_t>(fields.whole("top_k", sampler.top_k, -1, 1 << 30), 0));
+  sampler.repeat_last_n = static_cast<int>(fields.whole("repeat_last_n", sampler.repeat_last_n, -1, 131072));
+  const int64_t seed = fields.whole("seed", static_cast<int64_t>(sampler.seed), std::numeric_limits<int32_t>::min(),
+                                    std::numeric_limits<uint32_t>::max());
+  sampler.seed = seed < 0 ? text::kRandomSeed : static_cast<uint32_t>(seed);
+  sampler.grammar = fields.text("grammar", sampler.grammar);
+  if (const Json* schema = fields.find("json_schema")) {
+    if (!schema->is_object() && !schema->is_boolean()) return fields.fail("json_schema", "must be a schema");
+    sampler.json_schema = dump(*schema);
+  }
+  if (!sampler.grammar.empty() && !sampler.json_schema.empty())
+    fields.fail("grammar", "and 'json_schema' exclude each other");
+}
+
+// [[token or text, bias], ...] or {"token or text": bias}; false forbids.
+void read_biases(Fields& fields, const text::Tokenizer& tokenizer, text::SamplerOptions& sampler) {
+  const Json* given = fields.find("logit_bias");
+  if (given == nullptr) return;
+  const auto fail = [&] { fields.fail("logit_bias", "must be pairs of a token (or a text) and a number (or false)"); };
+  const auto add = [&](const Json& what, const Json& bias) {
+    const bool forbids = bias.is_boolean() && !bias.get<bool>();
+    if (!bias.is_number() && !forbids) return fail();
+    const auto value = forbids ? kNever : static_cast<float>(bias.get<double>());
+    std::vector<text::Token> tokens;
+    if (what.is_number_integer()) {
+      const auto token = what.get<int64_t>();
+      if (token >= 0 && token < tokenizer.vocab_size()) tokens.push_back(static_cast<text::Token>(token));
+    } else if (what.is_string()) {
+      const Result<std::vector<text::Token>> pieces = tokenizer.tokenize(what.get<std::string>(), {});
+      if (!pieces.ok()) return fail();
+      tokens = *pieces;
+    } else {
+      return fail();
+    }
+    for (const text::Token token : tokens) sampler.logit_bias.emplace_back(token, value);
+  };
+  if (given->size() > kMaxBiases) return fail();
+  if (given->is_object()) {
+    for (const auto& [key, bias] : given->items()) {
+      const bool number =
+          !key.empty() && std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; });
+      add(number && key.size() < 10 ? Json(std::stoll(key)) : Json(key), bias);
+    }
+    return;
+  }
+  if (!given->is_array()) return fail();
+  for (const Json& pair : *given) {
+    if (!pair.is_array() || pair.size() != 2) return fail();
+    add(pair[0], pair[1]);
+  }
+}
+
+// "kv_budget" and "kv-budget" name the option kv-budget.
+const Json* find_option(const Fields& fields, std::string_view option) {
+  const std::string name(option);
+  std::string with_lines = name;
+  std::replace(with_lines.begin(), with_lines.end(), '-', '_');
+  const Json* value = fields.find(with_lines);
+  return value != nullptr ? value : fields.find(name);
+}
+
+void read_method(Fields& fields, const ParamLimits& limits, policy::MethodChoice& choice) {
+  const std::string method = fields.text("method", choice.method);
+  policy::MethodChoice asked = method == choice.method ? choice : policy::MethodChoice{.method = method, .options = {}};
+  bool changed = method != choice.method;
+  const auto take = [&](std::string_view name) {
+    const Json* value = find_option(fields, name);
+    if (value == nullptr) return;
+    if (!value->is_primitive()) return fields.fail(std::string(name), "must be a value");
+    asked.options[std::string(name)] = value->is_string() ? value->get<std::string>() : value->dump();
+    changed = true;
+  };
+  take(policy::kPrefillPolicy);
+  for (const auto& spec : policy::prefill_option_table()) take(spec.name);
+  for (const auto& spec : policy::kv_option_table()) take(spec.name);
+  if (!changed) return;
+  if (!limits.request_methods) return fields.fail("method", "is the operator's choice here: leave it out");
+  const Result<policy::PrefillOptions> prefill = policy::prefill_options(asked);
+  if (!prefill.ok()) return fields.fail("method", "cannot be followed: " + prefill.error().message);
+  const Result<policy::KvOptions> kv = policy::kv_options(asked);
+  if (!kv.ok()) return fields.fail("method", "cannot be followed: " + kv.error().message);
+  choice = std::move(asked);
+}
+
+int64_t read_max_tokens(Fields& fields, int64_t asked) {
+  for (const char* name : {"max_tokens", "max_completion_tokens", "n_predict"})
+    if (fields.has(name)) asked = fields.whole(name, asked, -1, kMaxTokens);
+  return asked;
+}
+}  // namespace
+
+Params read_params(Fields& fields, const ParamLimits& limits, const text::Tokenizer& tokenizer) {
+  Params params = limits.defaults;
+  params.generate.max_tokens = read_max_tokens(fields, params.generate.max_tokens);
+  params.generate.ignore_eos = fields.flag("ignore_eos", params.generate.ignore_eos);
+  params.generate.sampler.ignore_eos = params.generate.ignore_eos;
+  if (fields.has("stop")) params.generate.stop = fields.texts("stop", kMaxStops);
+  read_sampler(fields, params.generate.sampler);
+  read_biases(fields, tokenizer, params.generate.sampler);
+  read_method(fields, limits, params.method);
+  params.stream = fields.flag("stream", false);
+  if (const Json* options = fields.find("stream_options")) {
+    if (options->is_object()) {
+      params.include_usage = options->value("include_usage", Json(false)) == Json(true);
+    } else {
+      fields.fail("stream_options", "must be an object");
+    }
+  }
+  params.choices = static_cast<int>(fields.whole("n", 1, 1, kMaxChoices));
+  params.probabilities = static_cast<int>(fields.whole("n_probs", 0, 0, tokenizer.vocab_size()));
+  params.timings_per_token = fields.flag("timings_per_token", false);
+  params.return_progress = fields.flag("return_progress", false);
+  params.return_tokens = fields.flag("return_tokens", false);
+  params.cache_prompt = fields.flag("cache_prompt", params.cache_prompt);
+  params.slot = static_cast<int>(fields.whole("id_slot", -1, -1, limits.slots - 1));
+  params.timeout_s = fields.number("timeout", 0, 0, 1e9);
+  params.verbose = fields.flag("verbose", params.verbose);
+  params.response_fields = fields.texts("response_fields", 256);
+  return params;
+}
+
+Json settings_json(const Params& params, const text::Tokenizer& tokenizer) {
+  const text::SamplerOptions& sampler = params.generate.sampler;
+  Json biases = Json::array();
+  for (const auto& [token, bias] : sampler.logit_bias)
+    biases.push_back({{"token", token}, {"bias", std::isfinite(bias) ? Json(bias) : Json(nullptr)}});
+  if (sampler.ignore_eos) {
+    for (text::Token token = 0; token < tokenizer.vocab_size(); ++token)
+      if (tokenizer.is_end_of_generation(token)) biases.push_back({{"token", token}, {"bias", nullptr}});
+  }
+  Json json = {{"seed", sampler.seed},
+               {"temperature", sampler.temp},
+               {"top_k", sampler.top_k},
+               {"top_p", sampler.top_p},
+               {"min_p", sampler.min_p},
+               {"typical_p", sampler.typical_p},
+               {"repeat_last_n", sampler.repeat_last_n},
+               {"repeat_penalty", sampler.repeat_penalty},
+               {"presence_penalty", sampler.presence_penalty},
+               {"frequency_penalty", sampler.frequency_penalty},
+               {"stop", params.generate.stop},
+               {"max_tokens", params.generate.max_tokens},
+               {"n_predict", params.generate.max_tokens},
+               {"ignore_eos", sampler.ignore_eos},
+               {"stream", params.stream},
+               {"logit_bias", std::move(biases)},
+               {"n_probs", params.probabilities},
+               {"grammar", sampler.grammar},
+               {"samplers", {"penalties", "top_k", "typ_p", "top_p", "min_p", "temperature"}},
+               {"timings_per_token", params.timings_per_token},
+               {"method", params.method.method},
+               {"method_options", policy::options_text(params.method)}};
+  // Samplers of llama.cpp that this one has not: off.
+  json.update(Json{{"mirostat", 0},
+                   {"xtc_probability", 0.0},
+                   {"dry_multiplier", 0.0},
+                   {"dynatemp_range", 0.0},
+                   {"top_n_sigma", -1.0},
+                   {"adaptive_target", -1.0},
+                   {"adaptive_decay", 0.0}});
+  return json;
+}
+
+}  // namespace ei::server

@@ -1,0 +1,46 @@
+// Params: what a request for text may say beside its prompt, from JSON and back.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/generate.h"
+#include "policy/method_choice.h"
+#include "server/api/fields.h"
+#include "server/api/json.h"
+
+namespace ei::server {
+
+struct Params {
+  GenerateOptions generate{};
+  policy::MethodChoice method{};
+  bool stream = false;
+  bool include_usage = false;
+  int choices = 1;
+  int probabilities = 0;
+  bool timings_per_token = false;
+  bool return_progress = false;
+  bool return_tokens = false;
+  bool cache_prompt = true;
+  int slot = -1;
+  double timeout_s = 0;  // 0: none
+  bool verbose = false;
+  bool echo = false;
+  std::vector<std::string> response_fields{};
+};
+
+// Where a request's fields are read and what they may say.
+struct ParamLimits {
+  Params defaults{};
+  int slots = 1;
+  bool request_methods = true;  // may a request choose a method?
+};
+
+// Errors are left in `fields`.
+Params read_params(Fields& fields, const ParamLimits& limits, const text::Tokenizer& tokenizer);
+
+// What is in force, by llama.cpp's names.
+Json settings_json(const Params& params, const text::Tokenizer& tokenizer);
+
+}  // namespace ei::server

@@ -1,0 +1,83 @@
+// The prompts of a text completion, in all the shapes they come in.
+#include <algorithm>
+
+#include "server/api/api.h"
+
+namespace ei::server {
+
+namespace {
+constexpr size_t kMaxPrompts = 128;
+constexpr const char* kShapes = "must be a text, a list of tokens, or a list of these";
+
+bool is_token(const Json& json) { return json.is_number_integer(); }
+
+class PromptReader {
+ public:
+  PromptReader(Fields& fields, const char* name, const text::Tokenizer& tokenizer)
+      : fields_(fields), name_(name), tokenizer_(tokenizer) {}
+
+  std::vector<int32_t> one(const Json& json) {
+    std::vector<int32_t> tokens;
+    if (json.is_array()) {
+      for (const Json& part : json) add(part, tokens);
+    } else {
+      add(json, tokens);
+    }
+    return tokens;
+  }
+
+ private:
+  void add(const Json& part, std::vector<int32_t>& tokens) {
+    if (is_token(part)) {
+      const auto token = part.get<int64_t>();
+      if (token < 0 || token >= tokenizer_.vocab_size())
+        return fields_.fail(name_, str_format("names token %lld, which the vocabulary of %d has not",
+                                              static_cast<long long>(token), tokenizer_.vocab_size()));
+      tokens.push_back(static_cast<int32_t>(token));
+    } else if (part.is_string()) {
+      add_text(part.get<std::string>(), tokens);
+    } else if (part.is_object() && part.contains("prompt_string") && part["prompt_string"].is_string()) {
+      if (part.contains("multimodal_data")) return fields_.fail(name_, "holds media, which this model does not read");
+      add_text(part["prompt_string"].get<std::string>(), tokens);
+    } else {
+      fields_.fail(name_, kShapes);
+    }
+  }
+
+  void add_text(const std::string& text, std::vector<int32_t>& tokens) {
+    const bool first = tokens.empty();
+    const Result<std::vector<text::Token>> made =
+        tokenizer_.tokenize(text, {.add_bos_eos = first, .parse_special = true});
+    if (!made.ok()) return fields_.fail(name_, "cannot be read: " + made.error().message);
+    tokens.insert(tokens.end(), made->begin(), made->end());
+  }
+
+  Fields& fields_;
+  const char* name_;
+  const text::Tokenizer& tokenizer_;
+};
+}  // namespace
+
+Prompts read_prompts(Fields& fields, const char* name, const text::Tokenizer& tokenizer) {
+  Prompts prompts;
+  const Json* given = fields.find(name);
+  if (given == nullptr) {
+    fields.fail(name, "is missing");
+    return prompts;
+  }
+  PromptReader reader(fields, name, tokenizer);
+  // A list with a token in it is one prompt; otherwise each member is.
+  prompts.many = given->is_array() && std::none_of(given->begin(), given->end(), is_token);
+  if (!prompts.many) {
+    prompts.tokens.push_back(reader.one(*given));
+    return prompts;
+  }
+  if (given->empty() || given->size() > kMaxPrompts) fields.fail(name, kShapes);
+  for (const Json& one : *given) {
+    if (fields.error()) break;
+    prompts.tokens.push_back(reader.one(one));
+  }
+  return prompts;
+}
+
+}  // namespace ei::server

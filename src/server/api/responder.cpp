@@ -1,0 +1,101 @@
+#include "server/api/responder.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ei::server {
+
+class Responder::Sink : public TaskSink {
+ public:
+  Sink(std::shared_ptr<Responder> responder, int choice) : responder_(std::move(responder)), choice_(choice) {}
+  void progress(const TaskReport& report) override { responder_->progress(choice_, report); }
+  void token(const TaskToken& token, const TaskReport& report) override { responder_->token(choice_, token, report); }
+  void finished(const std::string& rest, const TaskReport& report) override {
+    responder_->finished(choice_, rest, report);
+  }
+  void failed(const Error& error) override { responder_->failed(error); }
+
+ private:
+  std::shared_ptr<Responder> responder_;
+  int choice_;
+};
+
+Responder::Responder(std::shared_ptr<Reply> reply, std::unique_ptr<Format> format, const Params& params,
+                     Headers headers)
+    : reply_(std::move(reply)), format_(std::move(format)), params_(params), headers_(std::move(headers)) {}
+
+Choice& Responder::add_choice() {
+  choices_.push_back({.index = static_cast<int>(choices_.size())});
+  return choices_.back();
+}
+
+std::shared_ptr<TaskSink> Responder::sink_of(int choice) { return std::make_shared<Sink>(shared_from_this(), choice); }
+
+void Responder::watch_client() {
+  reply_->on_gone([cancel = cancel_] { cancel->cancel(); });
+}
+
+void Responder::open_stream() {
+  if (streaming_) return;
+  streaming_ = true;
+  HttpResponse head{.content_type = "text/event-stream", .headers = headers_};
+  head.headers.emplace_back("Cache-Control", "no-cache");
+  reply_->begin_stream(std::move(head));
+  reply_->write(format_->opening(choices_));
+}
+
+void Responder::progress(int choice, const TaskReport& report) {
+  if (over_ || !params_.stream) return;
+  Choice& of = choices_[static_cast<size_t>(choice)];
+  of.report = report;
+  open_stream();
+  if (params_.return_progress) reply_->write(format_->progress(of));
+}
+
+void Responder::token(int choice, const TaskToken& token, const TaskReport& report) {
+  if (over_) return;
+  Choice& of = choices_[static_cast<size_t>(choice)];
+  of.report = report;
+  of.text += token.text;
+  of.tokens.push_back(token.token);
+  if (token.own) of.probabilities.push_back(token);
+  if (!params_.stream) return;
+  open_stream();
+  reply_->write(format_->piece(of, token));
+}
+
+void Responder::finished(int choice, const std::string& rest, const TaskReport& report) {
+  if (over_) return;
+  Choice& of = choices_[static_cast<size_t>(choice)];
+  of.report = report;
+  of.done = true;
+  of.text += rest;
+  if (params_.stream) {
+    open_stream();
+    if (!rest.empty()) reply_->write(format_->piece(of, {.text = rest}));
+    reply_->write(format_->ending(of));
+  }
+  if (!std::all_of(choices_.begin(), choices_.end(), [](const Choice& one) { return one.done; })) return;
+  if (params_.stream) {
+    reply_->write(format_->closing(choices_));
+    reply_->end();
+  } else {
+    reply_->send({.body = dump(format_->whole(choices_)), .headers = headers_});
+  }
+  over_ = true;  // behind what may throw: a failure is still to be told
+}
+
+void Responder::failed(const Error& error) {
+  if (std::exchange(over_, true)) return;
+  cancel_->cancel();  // the other answers are of no use
+  const ApiError api = from_engine(error);
+  if (!streaming_) {
+    HttpResponse response = api.to_response();
+    response.headers.insert(response.headers.end(), headers_.begin(), headers_.end());
+    return reply_->send(std::move(response));
+  }
+  reply_->write(format_->failure(api));
+  reply_->end();
+}
+
+}  // namespace ei::server

@@ -1,0 +1,284 @@
+#include "server/http/connection.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/status.hpp>
+#include <cctype>
+#include <chrono>
+#include <utility>
+
+#include "base/result.h"
+
+namespace ei::server {
+
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+namespace asio = boost::asio;
+
+namespace {
+constexpr double kLeaveSeconds = 2;
+constexpr size_t kDiscardBytes = size_t{64} << 10;
+
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1e3));
+}
+
+HttpResponse plain_error(int status, const char* message) {
+  HttpResponse response{.status = status};
+  response.body = str_format(R"({"error":{"code":%d,"message":"%s","type":"invalid_request_error"}})", status, message);
+  return response;
+}
+
+HttpRequest take_request(http::request<http::string_body> message) {
+  HttpRequest request;
+  request.method = std::string(message.method_string());
+  const std::string target(message.target());
+  const size_t query = target.find('?');
+  request.path = target.substr(0, query);
+  if (query != std::string::npos) request.query = target.substr(query + 1);
+  for (const auto& field : message) {
+    std::string name(field.name_string());
+    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+    request.headers[name] = std::string(field.value());
+  }
+  request.body = std::move(message.body());
+  return request;
+}
+}  // namespace
+
+Connection::Connection(asio::ip::tcp::socket socket, HttpShared& shared)
+    : shared_(shared), stream_(std::move(socket)), keep_alive_(stream_.get_executor()) {
+  ++shared_.open;
+}
+
+Connection::~Connection() { --shared_.open; }
+
+void Connection::start() {
+  Error ignored;
+  stream_.socket().set_option(asio::ip::tcp::no_delay(true), ignored);
+  read_request();
+}
+
+void Connection::close() { lose(); }
+
+void Connection::read_request() {
+  state_ = State::kReading;
+  parser_.emplace();
+  parser_->header_limit(static_cast<uint32_t>(shared_.options.header_bytes));
+  parser_->body_limit(static_cast<uint64_t>(shared_.options.body_bytes));
+  stream_.expires_after(milliseconds(buffer_.size() > 0 ? shared_.options.read_s : shared_.options.idle_s));
+  http::async_read_header(stream_, buffer_, *parser_,
+                          [self = shared_from_this()](const Error& error, size_t) { self->header_read(error); });
+}
+
+void Connection::header_read(const Error& error) {
+  if (error) return refuse(error);
+  const auto& head = parser_->get();
+  if (std::distance(head.begin(), head.end()) > shared_.options.header_count) {
+    keep_ = false;
+    return answer(plain_error(431, "too many headers"));
+  }
+  stream_.expires_after(milliseconds(shared_.options.read_s));
+  if (beast::iequals(head[http::field::expect], "100-continue")) {
+    static const std::string kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+    asio::async_write(stream_, asio::buffer(kContinue), [self = shared_from_this()](const Error& failed, size_t) {
+      failed ? self->lose() : self->read_body();
+    });
+    return;
+  }
+  read_body();
+}
+
+void Connection::read_body() {
+  http::async_read(stream_, buffer_, *parser_,
+                   [self = shared_from_this()](const Error& error, size_t) { self->body_read(error); });
+}
+
+void Connection::refuse(const Error& error) {
+  keep_ = false;
+  chunked_ = true;
+  if (error == http::error::body_limit) return answer(plain_error(413, "the body is larger than this server takes"));
+  if (error == http::error::header_limit)
+    return answer(plain_error(431, "the headers are larger than this server takes"));
+  if (error == http::error::end_of_stream || error == beast::error::timeout) return lose();
+  if (error.category() == http::make_error_code(http::error::bad_method).category())
+    return answer(plain_error(400, "the request is not HTTP/1.1"));
+  lose();
+}
+
+void Connection::body_read(const Error& error) {
+  if (error) return refuse(error);
+  keep_ = parser_->keep_alive() && shared_.keeps_connections;
+  chunked_ = parser_->get().version() >= 11;
+  state_ = State::kWaiting;
+  complete_ = false;
+  set_busy(true);
+  stream_.expires_never();
+  HttpRequest request = take_request(parser_->release());
+  parser_.reset();
+  watch();
+  shared_.handler(std::move(request), shared_from_this());
+}
+
+void Connection::watch() {
+  if (watching_ || buffer_.size() > 0) return;  // a request behind this one: nothing tells whether the client waits
+  watching_ = true;
+  stream_.socket().async_wait(asio::ip::tcp::socket::wait_read,
+                              [self = shared_from_this()](const Error& error) { self->watched(error); });
+}
+
+void Connection::watched(const Error& error) {
+  watching_ = false;
+  if (error || state_ == State::kClosed) return;
+  char byte = 0;
+  const ssize_t got = ::recv(stream_.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  const bool gone = got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+  if (gone) {
+    if (state_ != State::kReading) lose();
+    return;
+  }
+  if (got < 0 && state_ != State::kReading) watch();
+}
+
+void Connection::send(HttpResponse response) {
+  asio::post(stream_.get_executor(), [self = shared_from_this(), response = std::move(response)] {
+    if (self->state_ == State::kWaiting) self->answer(response);
+  });
+}
+
+void Connection::begin_stream(HttpResponse head) {
+  asio::post(stream_.get_executor(), [self = shared_from_this(), head = std::move(head)] { self->open_stream(head); });
+}
+
+void Connection::write(std::string text) {
+  asio::post(stream_.get_executor(), [self = shared_from_this(), text = std::move(text)] { self->stream_text(text); });
+}
+
+void Connection::end() {
+  asio::post(stream_.get_executor(), [self = shared_from_this()] { self->close_stream(); });
+}
+
+void Connection::on_gone(std::function<void()> gone) {
+  asio::post(stream_.get_executor(), [self = shared_from_this(), gone = std::move(gone)] {
+    if (self->is_gone_) return gone();
+    if (!self->complete_) self->gone_ = gone;
+  });
+}
+
+std::string Connection::head_of(const HttpResponse& response, int64_t body_bytes) const {
+  const auto status = static_cast<http::status>(response.status);
+  std::string head = str_format("HTTP/1.1 %d ", response.status) + std::string(http::obsolete_reason(status)) + "\r\n";
+  const auto add = [&](const std::string& name, const std::string& value) { head += name + ": " + value + "\r\n"; };
+  add("Server", "entropyinfer");
+  add("Content-Type", response.content_type);
+  if (body_bytes >= 0) add("Content-Length", str_format("%lld", static_cast<long long>(body_bytes)));
+  if (body_bytes < 0 && chunked_) add("Transfer-Encoding", "chunked");
+  for (const auto& [name, value] : response.headers) add(name, value);
+  add("Connection", keep_ ? "keep-alive" : "close");
+  return head + "\r\n";
+}
+
+void Connection::answer(const HttpResponse& response) {
+  if (state_ == State::kClosed) return;
+  state_ = State::kAnswering;
+  complete_ = true;
+  put(head_of(response, static_cast<int64_t>(response.body.size())) + response.body);
+}
+
+void Connection::open_stream(const HttpResponse& head) {
+  if (state_ != State::kWaiting) return;
+  state_ = State::kStreaming;
+  if (!chunked_) keep_ = false;
+  put(head_of(head, -1));
+}
+
+void Connection::stream_text(const std::string& text) {
+  if (state_ != State::kStreaming || complete_ || text.empty()) return;
+  if (!chunked_) return put(text);
+  put(str_format("%zx\r\n", text.size()) + text + "\r\n");
+}
+
+void Connection::close_stream() {
+  if (state_ != State::kStreaming || complete_) return;
+  complete_ = true;
+  put(chunked_ ? "0\r\n\r\n" : "");
+}
+
+void Connection::put(std::string bytes) {
+  outbox_ += bytes;
+  if (static_cast<int64_t>(outbox_.size()) > shared_.options.unread_bytes && state_ == State::kStreaming) return lose();
+  if (!writing_) flush();
+}
+
+void Connection::flush() {
+  keep_alive_.cancel();
+  writing_ = true;
+  sent_ = std::move(outbox_);
+  outbox_.clear();
+  stream_.expires_after(milliseconds(shared_.options.write_s));
+  asio::async_write(stream_, asio::buffer(sent_),
+                    [self = shared_from_this()](const Error& error, size_t) { self->written(error); });
+}
+
+void Connection::written(const Error& error) {
+  writing_ = false;
+  if (state_ == State::kClosed) return;
+  if (error) return lose();
+  if (!outbox_.empty()) return flush();
+  stream_.expires_never();
+  if (complete_) return answer_complete();
+  arm_keep_alive();
+}
+
+void Connection::set_busy(bool busy) {
+  if (std::exchange(busy_, busy) != busy) shared_.busy += busy ? 1 : -1;
+}
+
+void Connection::answer_complete() {
+  gone_ = nullptr;
+  set_busy(false);
+  if (keep_) return read_request();
+  Error ignored;
+  stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+  state_ = State::kLeaving;
+  stream_.expires_after(milliseconds(kLeaveSeconds));
+  discard();
+}
+
+// Closing while the client still sends would reset the connection, and the client might never read the answer.
+void Connection::discard() {
+  buffer_.clear();
+  stream_.async_read_some(buffer_.prepare(kDiscardBytes),
+                          [self = shared_from_this()](const Error& error, size_t bytes) {
+                            self->discarded_ += static_cast<int64_t>(bytes);
+                            if (error || self->discarded_ > 2 * self->shared_.options.body_bytes) return self->lose();
+                            self->discard();
+                          });
+}
+
+void Connection::arm_keep_alive() {
+  keep_alive_.expires_after(milliseconds(shared_.options.keep_alive_s));
+  keep_alive_.async_wait([weak = weak_from_this()](const Error& error) {
+    const auto self = weak.lock();
+    if (error || !self) return;
+    self->stream_text(": keep-alive\n\n");
+  });
+}
+
+void Connection::lose() {
+  if (state_ == State::kClosed) return;
+  const bool unanswered = state_ == State::kWaiting || (state_ == State::kStreaming);
+  state_ = State::kClosed;
+  is_gone_ = unanswered;
+  set_busy(false);
+  keep_alive_.cancel();
+  Error ignored;
+  stream_.socket().close(ignored);
+  if (auto gone = std::exchange(gone_, nullptr); gone && unanswered) gone();
+}
+
+}  // namespace ei::server

@@ -1,0 +1,89 @@
+// One connection: reads a request within limits, hands it over, writes what comes back, and watches for the client's
+// going away meanwhile. Internal to the folder; everything but the Reply runs on the I/O thread.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "server/http/http_server.h"
+
+namespace ei::server {
+
+// What connections share: limits, the handler, how many there are.
+struct HttpShared {
+  HttpOptions options;
+  HttpHandler handler;
+  std::atomic<int64_t> open{0};
+  std::atomic<int64_t> busy{0};   // with a request whose answer is not complete
+  bool keeps_connections = true;  // false once the server is about to end
+};
+
+class Connection : public Reply, public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(boost::asio::ip::tcp::socket socket, HttpShared& shared);
+  ~Connection() override;
+
+  void start();
+  void close();
+
+  void send(HttpResponse response) override;
+  void begin_stream(HttpResponse head) override;
+  void write(std::string text) override;
+  void end() override;
+  void on_gone(std::function<void()> gone) override;
+
+ private:
+  using Error = boost::system::error_code;
+  enum class State { kReading, kWaiting, kAnswering, kStreaming, kLeaving, kClosed };
+
+  void read_request();
+  void header_read(const Error& error);
+  void read_body();
+  void body_read(const Error& error);
+  void refuse(const Error& error);
+  void watch();
+  void watched(const Error& error);
+  void answer(const HttpResponse& response);
+  void open_stream(const HttpResponse& head);
+  void stream_text(const std::string& text);
+  void close_stream();
+  std::string head_of(const HttpResponse& response, int64_t body_bytes) const;
+  void put(std::string bytes);
+  void flush();
+  void written(const Error& error);
+  void answer_complete();
+  void set_busy(bool busy);
+  void discard();
+  void arm_keep_alive();
+  // The client has gone, or is given up.
+  void lose();
+
+  HttpShared& shared_;
+  boost::beast::tcp_stream stream_;
+  boost::beast::flat_buffer buffer_;
+  std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;
+  boost::asio::steady_timer keep_alive_;
+  State state_ = State::kReading;
+  bool keep_ = false;     // the connection, after this answer
+  bool chunked_ = false;  // the answer's pieces are framed; HTTP/1.0 ends with the connection
+  bool watching_ = false;
+  bool complete_ = false;  // the last byte of the answer is in the outbox
+  bool writing_ = false;
+  std::string outbox_;  // waits while `sent_` is on its way
+  std::string sent_;
+  int64_t discarded_ = 0;
+  std::function<void()> gone_;
+  bool is_gone_ = false;
+  bool busy_ = false;
+};
+
+}  // namespace ei::server

@@ -1,0 +1,46 @@
+// What the scheduler tells about itself: the data of /slots and /metrics.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "server/scheduler/task.h"
+
+namespace ei::server {
+
+struct SlotFigures {
+  int id = 0;
+  uint64_t task = 0;  // the last one
+  bool processing = false;
+  bool reading = false;     // its prompt
+  int64_t held_tokens = 0;  // what a prompt could begin with
+  int64_t max_tokens = -1;  // of the running task
+  TaskReport report{};      // of the running task
+};
+
+// Since the server began.
+struct Totals {
+  int64_t requests = 0;  // tasks that ended
+  int64_t failed = 0;
+  int64_t cancelled = 0;
+  int64_t prompt_tokens = 0;  // read, without cached ones
+  int64_t cached_tokens = 0;
+  int64_t asked_tokens = 0;  // of prompts
+  int64_t generated_tokens = 0;
+  double prompt_s = 0;
+  double generate_s = 0;
+  int64_t rounds = 0;       // passes over the weights: chunks and rounds of tokens
+  int64_t round_tasks = 0;  // tasks in them
+  int64_t longest = 0;      // most tokens that a task held
+  int64_t compressions = 0;
+  double density_sum = 0;  // over the tasks that ended
+  double first_token_sum_s = 0;
+  int64_t first_tokens = 0;
+  double queue_sum_s = 0;
+  int64_t running = 0;  // now
+  int64_t waiting = 0;
+  int64_t cache_bytes = 0;
+  int64_t cache_texts = 0;
+};
+
+}  // namespace ei::server

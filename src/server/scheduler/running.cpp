@@ -1,0 +1,119 @@
+#include "server/scheduler/running.h"
+
+#include <exception>
+#include <new>
+#include <utility>
+
+#include "base/clock.h"
+#include "server/scheduler/probabilities.h"
+
+namespace ei::server {
+
+namespace {
+// What a step throws (no memory for an event) costs its own request, not the thread that all share.
+Error thrown(const std::exception& error) {
+  const bool memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+  return {memory ? ErrorKind::kMemory : ErrorKind::kRuntime, memory ? "out of memory" : error.what()};
+}
+}  // namespace
+
+Running::Running(uint64_t id, Task task, std::string space, std::unique_ptr<Session> session,
+                 std::unique_ptr<Generation> generation)
+    : id_(id),
+      task_(std::move(task)),
+      space_(std::move(space)),
+      session_(std::move(session)),
+      generation_(std::move(generation)),
+      start_s_(now_s()) {}
+
+Result<std::unique_ptr<Running>> Running::begin(uint64_t id, Task task, std::string space,
+                                                std::unique_ptr<Session> session, double waited_s) {
+  const int64_t cached = session->position();
+  const std::span<const int32_t> rest = std::span(task.prompt).subspan(static_cast<size_t>(cached));
+  EI_ASSIGN_OR_RETURN(auto generation, Generation::begin(*session, rest, task.generate));
+  std::unique_ptr<Running> running(
+      new Running(id, std::move(task), std::move(space), std::move(session), std::move(generation)));
+  TaskReport& report = running->report_;
+  report.prompt_tokens = static_cast<int64_t>(running->task_.prompt.size());
+  report.cached_tokens = cached;
+  report.queue_s = waited_s;
+  report.seed = running->generation_->seed();
+  return running;
+}
+
+void Running::update() {
+  const SessionStats& stats = session_->stats();
+  report_.read_tokens = report_.prompt_tokens - report_.cached_tokens - generation_->left_to_read();
+  report_.generated_tokens = static_cast<int64_t>(generation_->tokens().size());
+  report_.density = stats.density();
+  report_.compressions = stats.compressions;
+  report_.kv_tokens_kept = static_cast<int64_t>(session_->reading().average_slots());
+  report_.kv_tokens_total = session_->position();
+  report_.kv_bytes = session_->store().bytes() + (session_->has_view() ? session_->reading().bytes() : 0);
+}
+
+void Running::read(int64_t most) try {
+  if (report_.read_tokens == 0) task_.sink->progress(report_);
+  const Status read = generation_->read(most);
+  if (!read.ok()) return fail(read.error());
+  update();
+  report_.prompt_s = now_s() - start_s_;
+  task_.sink->progress(report_);
+  if (generation_->stage() == Generation::Stage::kFinished) return end();
+  if (task_.deadline_s > 0 && now_s() > task_.deadline_s && reading())
+    fail({ErrorKind::kRuntime, "the request's time was over before its first token"});
+} catch (const std::exception& error) {
+  fail(thrown(error));
+}
+
+void Running::generate() try {
+  if (generation_->stage() == Generation::Stage::kSampling) {
+    const Result<Generation::Piece> piece = generation_->sample();
+    if (!piece.ok()) return fail(piece.error());
+    const double now = now_s();
+    if (first_token_s_ == 0) first_token_s_ = now;
+    report_.generate_s = now - first_token_s_;
+    update();
+    if (piece->token != text::kNoToken) {
+      TaskToken token{.token = piece->token, .text = piece->text};
+      if (task_.probabilities > 0) fill_probabilities(session_->logits(), task_.probabilities, token);
+      task_.sink->token(token, report_);
+    }
+  }
+  if (generation_->stage() == Generation::Stage::kFeeding) {
+    const Status fed = generation_->feed();
+    if (!fed.ok()) return fail(fed.error());
+  }
+  if (task_.deadline_s > 0 && now_s() > task_.deadline_s && generation_->stage() != Generation::Stage::kFinished)
+    generation_->stop(Generation::Ending::kLength);
+  if (generation_->stage() == Generation::Stage::kFinished) end();
+} catch (const std::exception& error) {
+  fail(thrown(error));
+}
+
+void Running::end() {
+  if (generation_->ending() == Generation::Ending::kInterrupted) return cancel();
+  if (generation_->failure()) return fail(*generation_->failure());
+  ended_ = true;
+  update();
+  report_.ending = generation_->ending();
+  report_.stopped_by = generation_->stopped_by();
+}
+
+void Running::fail(const Error& error) {
+  ended_ = true;
+  error_ = error;
+}
+
+void Running::deliver() {
+  if (error_) return task_.sink->failed(*error_);
+  try {
+    task_.sink->finished(generation_->rest(), report_);
+  } catch (const std::exception& error) {
+    task_.sink->failed(thrown(error));
+  }
+}
+
+void Running::cancel() { fail({ErrorKind::kInterrupted, "the request was cancelled"}); }
+
+}  // namespace ei::server

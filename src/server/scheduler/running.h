@@ -1,0 +1,66 @@
+// Running: a task that has a session. One step reads a chunk of its prompt or makes a token.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "engine/generation.h"
+#include "engine/session.h"
+#include "server/scheduler/task.h"
+
+namespace ei::server {
+
+class Running {
+ public:
+  // `session` holds the first `cached` tokens of the prompt.
+  static Result<std::unique_ptr<Running>> begin(uint64_t id, Task task, std::string space,
+                                                std::unique_ptr<Session> session, double waited_s);
+
+  uint64_t id() const { return id_; }
+  const Task& task() const { return task_; }
+  const std::string& space() const { return space_; }
+  Session& session() { return *session_; }
+  const Session& session() const { return *session_; }
+  const TaskReport& report() const { return report_; }
+  TaskReport& report() { return report_; }
+  bool reading() const { return generation_->stage() == Generation::Stage::kReading; }
+  bool ended() const { return ended_; }
+  bool failed() const { return error_.has_value(); }
+  bool cancelled() const { return task_.cancel && task_.cancel->cancelled(); }
+  int64_t left_to_read() const { return generation_->left_to_read(); }
+
+  // A chunk of at most `most` tokens.
+  void read(int64_t most);
+  // One token: sampled, sent, and fed unless it was the last.
+  void generate();
+  // Nobody waits for it any more.
+  void cancel();
+  // Once it has ended: tells the sink. The scheduler has put its figures in order by then, so that whoever asks for
+  // them next finds them.
+  void deliver();
+
+  double vtime = 0;    // the time it has had, counted from where others stood when it came
+  double token_s = 0;  // what a token of its prompt took in the last chunk; 0: none yet
+
+ private:
+  Running(uint64_t id, Task task, std::string space, std::unique_ptr<Session> session,
+          std::unique_ptr<Generation> generation);
+  void update();
+  void fail(const Error& error);
+  void end();
+
+  uint64_t id_;
+  Task task_;
+  std::string space_;
+  std::unique_ptr<Session> session_;
+  std::unique_ptr<Generation> generation_;
+  TaskReport report_{};
+  double start_s_ = 0;
+  double first_token_s_ = 0;
+  bool ended_ = false;
+  std::optional<Error> error_{};
+};
+
+}  // namespace ei::server

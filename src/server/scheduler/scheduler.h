@@ -1,0 +1,112 @@
+// Scheduler: one thread that owns every session and decides whose chunk or token is computed next. The running task
+// that has had the least time goes first, so that a long prompt holds nobody up and nobody starves it.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/engine.h"
+#include "server/cache/prefix_cache.h"
+#include "server/scheduler/figures.h"
+#include "server/scheduler/running.h"
+#include "server/scheduler/task.h"
+
+namespace ei::server {
+
+struct SchedulerOptions {
+  int slots = 4;             // tasks that run at the same time
+  int queue = 64;            // tasks that may wait
+  SessionOptions session{};  // context, batch, types; the method is the task's
+  int64_t cache_bytes = int64_t{2} << 30;
+  double chunk_s = 0.5;          // of a prompt, while nobody else waits
+  double shared_chunk_s = 0.12;  // and while somebody does
+};
+
+class Scheduler {
+ public:
+  Scheduler(const Engine& engine, const SchedulerOptions& options);
+  // What runs is interrupted.
+  ~Scheduler();
+
+  // Takes the tasks of one request, all or none: false when the queue is full. The second and later ones begin where
+  // the first has read their common prompt.
+  bool submit(std::vector<Task> tasks);
+  // What a slot holds; they call back on the compute thread.
+  using SlotDone = std::function<void(Result<int64_t> tokens)>;
+  void save_slot(int slot, std::string path, SlotDone done);
+  void restore_slot(int slot, std::string path, SlotDone done);
+  void erase_slot(int slot, SlotDone done);
+
+  // No task waits or runs.
+  bool idle() const;
+  std::vector<SlotFigures> slots() const;
+  Totals totals() const;
+  const SchedulerOptions& options() const { return options_; }
+  const Engine& engine() const { return engine_; }
+
+ private:
+  struct Waiting {
+    uint64_t id = 0;
+    double since_s = 0;
+    Task task;
+  };
+  struct Slot {
+    std::unique_ptr<Running> running{};
+    std::shared_ptr<HeldText> held{};  // while the cache has it, too
+    double used_s = 0;                 // when its last task ended
+  };
+  struct Prefix {
+    std::optional<kv::Store> store{};
+    std::vector<int32_t> tokens{};
+  };
+
+  void run();
+  void run_jobs();
+  void drop_cancelled();
+  void admit();
+  int free_slot(const Task& task) const;
+  bool may_begin(const Waiting& waiting) const;
+  void begin(Waiting waiting, int slot);
+  Result<std::unique_ptr<Running>> start(Waiting& waiting, int slot);
+  Result<Prefix> find_prefix(const Task& task, int slot, const std::string& space);
+  Running* next();
+  void step(Running& running);
+  int64_t chunk_for(const Running& running) const;
+  void finish(int slot);
+  void hold(int slot, HeldText text);
+  void forget_dropped();
+  void publish();
+  void post(std::function<void()> job);
+
+  const Engine& engine_;
+  const SchedulerOptions options_;
+
+  // Of the compute thread.
+  std::vector<Slot> slots_;
+  PrefixCache cache_;
+  double prompt_token_s_ = 0;  // what a token of a prompt took last
+
+  mutable std::mutex mutex_;  // of what follows
+  std::condition_variable wake_;
+  std::list<Waiting> waiting_;
+  std::deque<std::function<void()>> jobs_;
+  uint64_t next_id_ = 1;
+  int64_t active_ = 0;
+  bool stopping_ = false;
+  std::vector<SlotFigures> figures_;
+  Totals totals_;
+
+  std::thread thread_;  // last: it uses everything above
+};
+
+}  // namespace ei::server

@@ -1,0 +1,77 @@
+// Task: one answer that somebody wants, and TaskSink: where its text goes. Plain data between the API and the
+// scheduler.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/cancel.h"
+#include "base/result.h"
+#include "engine/generate.h"
+#include "engine/generation.h"
+#include "policy/method_choice.h"
+
+namespace ei::server {
+
+struct TokenProbability {
+  int32_t token = 0;
+  float log_probability = 0;
+};
+
+// What one generated token brings.
+struct TaskToken {
+  int32_t token = text::kNoToken;
+  std::string text{};                     // that may be shown now; may be empty
+  std::optional<TokenProbability> own{};  // where Task::probabilities asks for it
+  std::vector<TokenProbability> top{};    // the likeliest, in descending order
+};
+
+// What an answer cost and did so far.
+struct TaskReport {
+  int64_t prompt_tokens = 0;
+  int64_t cached_tokens = 0;  // of them, not read again
+  int64_t read_tokens = 0;    // of them, read so far
+  int64_t generated_tokens = 0;
+  double queue_s = 0;
+  double prompt_s = 0;         // from the first chunk's begin to the last one's end
+  double generate_s = 0;       // from the first token to the last
+  double density = 1;          // of the attention while the prompt was read
+  int64_t kv_tokens_kept = 0;  // that generation reads, per layer and kv_head
+  int64_t kv_tokens_total = 0;
+  int64_t kv_bytes = 0;
+  int64_t compressions = 0;
+  int slot = -1;
+  uint32_t seed = 0;
+  Generation::Ending ending = Generation::Ending::kNone;
+  std::string stopped_by{};
+};
+
+// Calls come on the compute thread, in this order: progress*, token*, then finished or failed, once.
+class TaskSink {
+ public:
+  virtual ~TaskSink() = default;
+  virtual void progress(const TaskReport& report) = 0;
+  virtual void token(const TaskToken& token, const TaskReport& report) = 0;
+  // `rest`: text that had been held back for a stop string.
+  virtual void finished(const std::string& rest, const TaskReport& report) = 0;
+  virtual void failed(const Error& error) = 0;
+};
+
+struct Task {
+  std::vector<int32_t> prompt{};
+  GenerateOptions generate{};
+  policy::MethodChoice method{};
+  bool cache_prompt = true;  // take a prefix that is held, and hold this text afterwards
+  int slot = -1;             // of this slot alone; -1: any
+  int probabilities = 0;     // how many to report for each token
+  double deadline_s = 0;     // by the clock of now_s(); 0: none
+  uint64_t after = 0;        // begins when that task's prompt has been read, whose cache it shares
+  std::shared_ptr<CancelToken> cancel{};
+  std::shared_ptr<TaskSink> sink{};
+};
+
+}  // namespace ei::server

@@ -1,0 +1,52 @@
+// Server: an engine behind HTTP. Three threads: I/O (bytes, /health), text (JSON, templates, tokens) and compute (all
+// sessions); docs/design.md, "The server".
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/engine.h"
+#include "server/api/params.h"
+#include "server/http/http_server.h"
+#include "server/scheduler/scheduler.h"
+
+namespace ei::server {
+
+struct ServerOptions {
+  HttpOptions http{};
+  SchedulerOptions scheduler{};
+  ParamLimits limits{};
+  std::vector<std::string> names{};  // of the model; the first is its id
+  std::vector<std::string> tags{};
+  std::vector<std::string> keys{};  // empty: nobody needs one
+  std::string chat_template{};      // instead of the model's
+  std::string slot_save_path{};     // empty: slots are not saved
+  bool slots = true;                // is /slots there?
+  bool metrics = false;             // is /metrics there?
+  std::string version{};
+  std::string commit{};
+  std::function<void(const std::string& line)> log{};  // one line a request, from any thread; may be null
+};
+
+class Server {
+ public:
+  // `engine` must outlive it.
+  static Result<std::unique_ptr<Server>> start(const Engine& engine, ServerOptions options);
+  // Interrupts what runs.
+  ~Server();
+
+  uint16_t port() const;
+  // Health turns to 503, new requests are refused; returns when the last answer is out or after `most_s` seconds.
+  void drain(double most_s);
+
+ private:
+  struct Impl;
+  explicit Server(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ei::server

@@ -1,0 +1,217 @@
+// What each path answers.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "engine/generate.h"
+#include "server/test_server.h"
+#include "support/embedded_engine.h"
+#include "support/temp_folder.h"
+
+namespace ei::server {
+namespace {
+
+using nlohmann::json;
+
+std::string joined(const std::vector<json>& events, const char* member) {
+  std::string text;
+  for (const json& event : events) text += event.value(member, "");
+  return text;
+}
+
+TEST(ServerAnswers, TellWhatItIs) {
+  const TestServer server;
+  EXPECT_EQ(server.get("/health").status, 200);
+  EXPECT_EQ(server.get("/version").json()["version"], "1");
+  const json models = server.get("/v1/models").json();
+  ASSERT_EQ(models["data"].size(), 1u);
+  EXPECT_EQ(models["data"][0]["id"], "needle");
+  const json props = server.get("/props").json();
+  EXPECT_EQ(props["total_slots"], 4);
+  EXPECT_EQ(props["default_generation_settings"]["n_ctx"], embedded_engine().config().context);
+}
+
+TEST(ServerAnswers, TokenizeInBothShapesAndBack) {
+  const TestServer server;
+  const json llama = server.post("/tokenize", {{"content", "the pass key"}, {"with_pieces", true}}).json();
+  ASSERT_FALSE(llama["tokens"].empty());
+  std::string text;
+  std::vector<int> ids;
+  for (const json& token : llama["tokens"]) {
+    text += token["piece"].get<std::string>();
+    ids.push_back(token["id"]);
+  }
+  EXPECT_NE(text.find("the pass key"), std::string::npos);
+  const json vllm = server.post("/tokenize", {{"prompt", "the pass key"}, {"add_special_tokens", false}}).json();
+  EXPECT_EQ(vllm["tokens"].get<std::vector<int>>(), ids);
+  EXPECT_EQ(vllm["count"], ids.size());
+  const json back = server.post("/detokenize", {{"tokens", ids}}).json();
+  EXPECT_NE(back["content"].get<std::string>().find("the pass key"), std::string::npos);
+}
+
+TEST(ServerAnswers, ACompletionIsWhatTheEngineGenerates) {
+  const TestServer server;
+  const std::string prompt = "The pass key is 48213. What is the pass key? The pass key is";
+  const auto tokens = embedded_engine().tokenizer().tokenize(prompt, {.add_bos_eos = true, .parse_special = true});
+  ASSERT_TRUE(tokens.ok());
+  GenerateOptions options;
+  options.max_tokens = 12;
+  options.sampler.temp = 0;
+  const auto session = open_session(embedded_engine(), {});
+  const auto alone = generate(*session, *tokens, options, {});
+  ASSERT_TRUE(alone.ok());
+
+  const json whole =
+      server.post("/completion", {{"prompt", prompt}, {"n_predict", 12}, {"return_tokens", true}}).json();
+  EXPECT_EQ(whole["content"], alone->text);
+  EXPECT_EQ(whole["tokens"].get<std::vector<int32_t>>(), alone->tokens);
+  EXPECT_EQ(whole["timings"]["prompt_n"], tokens->size());
+  EXPECT_EQ(whole["timings"]["density"], 1.0);
+  EXPECT_GT(whole["timings"]["kv_bytes"], 0);
+
+  const Answer stream = server.post("/completion", {{"prompt", *tokens}, {"n_predict", 12}, {"stream", true}});
+  EXPECT_EQ(stream.headers.at("content-type"), "text/event-stream");
+  EXPECT_EQ(joined(stream.events(), "content"), alone->text);
+  EXPECT_EQ(stream.events().back()["stop"], true);
+}
+
+TEST(ServerAnswers, AChatStreamsItsRoleItsTextItsUsageAndItsEnd) {
+  const TestServer server;
+  json body = {{"messages", {{{"role", "user"}, {"content", "The key is 7. The key is"}}}}, {"max_tokens", 6}};
+  const json whole = server.post("/v1/chat/completions", body).json();
+  ASSERT_EQ(whole["choices"].size(), 1u) << whole;
+  EXPECT_EQ(whole["object"], "chat.completion");
+  EXPECT_EQ(whole["usage"]["completion_tokens"].get<int>() + whole["usage"]["prompt_tokens"].get<int>(),
+            whole["usage"]["total_tokens"].get<int>());
+  body["stream"] = true;
+  body["stream_options"] = {{"include_usage", true}};
+  const Answer stream = server.post("/v1/chat/completions", body);
+  EXPECT_TRUE(stream.body.ends_with("data: [DONE]\n\n"));
+  const std::vector<json> events = stream.events();
+  EXPECT_EQ(events.front()["choices"][0]["delta"]["role"], "assistant");
+  EXPECT_EQ(events.back()["usage"]["completion_tokens"], whole["usage"]["completion_tokens"]);
+  EXPECT_TRUE(events.back()["choices"].empty());
+  std::string text;
+  for (const json& event : events)
+    if (!event["choices"].empty() && event["choices"][0]["delta"].contains("content") &&
+        event["choices"][0]["delta"]["content"].is_string())
+      text += event["choices"][0]["delta"]["content"].get<std::string>();
+  EXPECT_EQ(text, whole["choices"][0]["message"]["content"]);
+}
+
+TEST(ServerAnswers, SeveralChoicesReadTheirPromptOnce) {
+  const TestServer server;
+  const json body = {{"prompt", long_text(300)}, {"max_tokens", 4}, {"n", 3}, {"temperature", 1.5}, {"seed", 3}};
+  const json answer = server.post("/v1/completions", body).json();
+  ASSERT_EQ(answer["choices"].size(), 3u) << answer;
+  std::set<std::string> texts;
+  for (const json& choice : answer["choices"]) texts.insert(choice["text"].get<std::string>());
+  EXPECT_GT(texts.size(), 1u);
+  EXPECT_EQ(answer["usage"]["completion_tokens"], 12);
+}
+
+TEST(ServerAnswers, StopStringsGrammarsAndSchemasHold) {
+  const TestServer server;
+  const std::string prompt = "one two three four one two three four one two";
+  const json free = server.post("/completion", {{"prompt", prompt}, {"n_predict", 16}}).json();
+  const auto text = free["content"].get<std::string>();
+  ASSERT_GT(text.size(), 8u);
+  const std::string stop = text.substr(text.size() / 2, 3);
+  const json stopped = server.post("/completion", {{"prompt", prompt}, {"n_predict", 16}, {"stop", {stop}}}).json();
+  EXPECT_EQ(stopped["content"], text.substr(0, text.find(stop)));
+  EXPECT_EQ(stopped["stop_type"], "word");
+  EXPECT_EQ(stopped["stopping_word"], stop);
+  const json five =
+      server.post("/completion", {{"prompt", "x"}, {"n_predict", 9}, {"grammar", "root ::= \"a\"{5,5}"}}).json();
+  EXPECT_EQ(five["content"], "aaaaa");
+  const json schema = {
+      {"messages", {{{"role", "user"}, {"content", "answer"}}}},
+      {"max_tokens", 16},
+      {"response_format", {{"type", "json_schema"}, {"json_schema", {{"schema", {{"const", "42"}}}}}}}};
+  EXPECT_EQ(server.post("/v1/chat/completions", schema).json()["choices"][0]["message"]["content"], "\"42\"");
+}
+
+TEST(ServerAnswers, LogProbabilitiesAreThoseOfTheLogits) {
+  const TestServer server;
+  const json answer = server.post("/completion", {{"prompt", "The key is"}, {"n_predict", 3}, {"n_probs", 5}}).json();
+  const json& tokens = answer["completion_probabilities"];
+  ASSERT_EQ(tokens.size(), 3u);
+  for (const json& token : tokens) {
+    ASSERT_EQ(token["top_logprobs"].size(), 5u);
+    EXPECT_EQ(token["id"], token["top_logprobs"][0]["id"]);  // greedy
+    EXPECT_LE(token["logprob"].get<double>(), 0.0);
+  }
+}
+
+TEST(ServerAnswers, AMethodIsTheRequestsChoiceAndTellsWhatItDid) {
+  const TestServer server;
+  const json body = {{"prompt", long_text(2000)}, {"n_predict", 48},      {"ignore_eos", true},
+                     {"method", "entropyinfer"},  {"threshold", 512},     {"base_budget", 256},
+                     {"kv_budget", 256},          {"cache_prompt", false}};
+  const json timings = server.post("/completion", body).json()["timings"];
+  ASSERT_FALSE(timings.is_null());
+  EXPECT_LT(timings["density"].get<double>(), 1.0);
+  EXPECT_GT(timings["compressions"], 0);
+  EXPECT_LT(timings["kv_tokens_kept"], timings["kv_tokens_total"]);
+  ServerOptions fixed = test_options();
+  fixed.limits.request_methods = false;
+  const Answer refused = TestServer(fixed).post("/completion", body);
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_EQ(refused.json()["error"]["param"], "method");
+}
+
+TEST(ServerAnswers, ATextThatWasReadIsNotReadAgain) {
+  const TestServer server;
+  const std::string text = long_text(800);
+  const json first = server.post("/completion", {{"prompt", text + " who"}, {"n_predict", 8}}).json();
+  EXPECT_EQ(first["timings"]["cache_n"], 0);
+  const json again = server.post("/completion", {{"prompt", text + " who"}, {"n_predict", 8}}).json();
+  EXPECT_EQ(again["timings"]["prompt_n"], 1);
+  EXPECT_EQ(again["content"], first["content"]);
+  const json other = server.post("/v1/completions", {{"prompt", text + " where"}, {"max_tokens", 8}}).json();
+  EXPECT_GT(other["usage"]["prompt_tokens_details"]["cached_tokens"], 500);
+  const json fresh =
+      server.post("/completion", {{"prompt", text + " where"}, {"n_predict", 8}, {"cache_prompt", false}}).json();
+  EXPECT_EQ(fresh["timings"]["cache_n"], 0);
+  EXPECT_EQ(fresh["content"], other["choices"][0]["text"]);
+  // What was read sparsely is another text.
+  const json sparse =
+      server.post("/completion", {{"prompt", text + " who"}, {"n_predict", 2}, {"method", "entropyinfer"}}).json();
+  EXPECT_EQ(sparse["timings"]["cache_n"], 0);
+}
+
+TEST(ServerAnswers, ASlotIsSavedAndRestored) {
+  const kv::TempFolder folder;
+  ServerOptions options = test_options();
+  options.slot_save_path = folder.file("");
+  const json body = {{"prompt", long_text(200)}, {"n_predict", 8}, {"id_slot", 1}};
+  std::string text;
+  {
+    const TestServer server(options);
+    text = server.post("/completion", body).json()["content"];
+    EXPECT_GT(server.post("/slots/1?action=save", {{"filename", "one.bin"}}).json()["n_saved"], 100);
+    EXPECT_EQ(server.post("/slots/1?action=save", {{"filename", "../one.bin"}}).status, 400);
+  }
+  const TestServer server(options);
+  EXPECT_GT(server.post("/slots/1?action=restore", {{"filename", "one.bin"}}).json()["n_restored"], 100);
+  const json again = server.post("/completion", body).json();
+  EXPECT_EQ(again["timings"]["prompt_n"], 1);
+  EXPECT_EQ(again["content"], text);
+  EXPECT_GT(server.post("/slots/1?action=erase", json::object()).json()["n_erased"], 100);
+  EXPECT_EQ(server.post("/completion", body).json()["timings"]["cache_n"], 0);
+}
+
+TEST(ServerAnswers, MetricsCountWhatWasDone) {
+  ServerOptions options = test_options();
+  EXPECT_EQ(TestServer(options).get("/metrics").status, 501);
+  options.metrics = true;
+  const TestServer server(options);
+  const json timings = server.post("/completion", {{"prompt", "a b c"}, {"n_predict", 5}}).json()["timings"];
+  const std::string text = server.get("/metrics").body;
+  EXPECT_NE(text.find("llamacpp:tokens_predicted_total " + timings["predicted_n"].dump() + "\n"), std::string::npos);
+  EXPECT_NE(text.find("llamacpp:prompt_tokens_total " + timings["prompt_n"].dump() + "\n"), std::string::npos);
+  EXPECT_NE(text.find("vllm:num_requests_running 0\n"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ei::server

@@ -1,0 +1,160 @@
+// What clients do wrong, and what is refused.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "server/test_server.h"
+
+namespace ei::server {
+namespace {
+
+using nlohmann::json;
+
+TEST(ServerMistakes, AreAnsweredWithTheFieldNamed) {
+  const TestServer server;
+  const json good = {{"prompt", "a"}, {"n_predict", 1}};
+  const std::vector<std::pair<const char*, json>> bad = {{"temperature", "hot"},
+                                                         {"temperature", 1e300},
+                                                         {"top_p", 2},
+                                                         {"top_p", -1},
+                                                         {"top_k", 1.5},
+                                                         {"seed", 1e30},
+                                                         {"n", 0},
+                                                         {"n", 1000000},
+                                                         {"stop", {1, 2}},
+                                                         {"stream", "yes"},
+                                                         {"stream_options", true},
+                                                         {"n_predict", -2},
+                                                         {"id_slot", 99},
+                                                         {"logit_bias", "x"},
+                                                         {"logit_bias", {{1}}},
+                                                         {"prompt", {{"x", 1}}},
+                                                         {"prompt", {-1}},
+                                                         {"prompt", {1000000000}},
+                                                         {"prompt", json::array()},
+                                                         {"method", "magic"},
+                                                         {"repeat_penalty", 0},
+                                                         {"json_schema", "text"},
+                                                         {"n_probs", -1},
+                                                         {"min_p", json::array()},
+                                                         {"repeat_last_n", 1000000000},
+                                                         {"timeout", -1},
+                                                         {"prompt", nullptr}};
+  for (const auto& [name, value] : bad) {
+    json body = good;
+    body[name] = value;
+    const Answer answer = server.post("/completion", body);
+    EXPECT_EQ(answer.status, 400) << name << " " << value;
+    EXPECT_EQ(answer.json()["error"]["param"], name) << answer.body;
+    EXPECT_EQ(answer.json()["error"]["type"], "invalid_request_error") << answer.body;
+  }
+  json tolerated = good;
+  tolerated["no_stop_trim"] = {{"anything", 1}};
+  EXPECT_EQ(server.post("/completion", tolerated).status, 200);
+}
+
+TEST(ServerMistakes, OfJsonAndHttpAreRefused) {
+  const TestServer server;
+  const auto raw = [&](const std::string& bytes) {
+    Client client(server.port());
+    client.send(bytes);
+    return client.read();
+  };
+  const auto body_status = [&](const std::string& body) {
+    return raw(request_text("POST", "/completion", body)).status;
+  };
+  EXPECT_EQ(body_status("{"), 400);
+  EXPECT_EQ(body_status("[1]"), 400);
+  EXPECT_EQ(body_status("{\"prompt\": \"\xff\"}"), 400);
+  EXPECT_EQ(body_status("{\"prompt\":" + std::string(3000, '[') + std::string(3000, ']') + "}"), 400);
+  EXPECT_EQ(raw("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").status, 400);
+  EXPECT_EQ(raw("GET /health HTTP/1.1\r\nX: " + std::string(100000, 'x') + "\r\n\r\n").status, 431);
+  std::string many = "GET /health HTTP/1.1\r\n";
+  for (int i = 0; i < 200; ++i) many += "X-" + std::to_string(i) + ": 1\r\n";
+  EXPECT_EQ(raw(many + "\r\n").status, 431);
+  EXPECT_EQ(raw("POST /completion HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n").status, 413);
+  EXPECT_EQ(server.get("/nothing").status, 404);
+  EXPECT_EQ(server.get("/completion").status, 405);
+  EXPECT_EQ(server.get("/health").status, 200);
+}
+
+TEST(ServerMistakes, AnEndlessChunkedBodyEndsAtTheLimit) {
+  ServerOptions options = test_options();
+  options.http.body_bytes = 10000;
+  const TestServer server(options);
+  Client client(server.port());
+  client.send("POST /completion HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n");
+  for (int i = 0; i < 20; ++i) client.send("400\r\n" + std::string(1024, ' ') + "\r\n");
+  EXPECT_EQ(client.read().status, 413);
+}
+
+TEST(ServerMistakes, ASlowRequestIsGivenUp) {
+  ServerOptions options = test_options();
+  options.http.read_s = 0.2;
+  options.http.idle_s = 0.2;
+  const TestServer server(options);
+  Client client(server.port());
+  client.send("POST /completion HTTP/1.1\r\nContent-Length: 100\r\n\r\n{");
+  EXPECT_EQ(client.read().status, 0);
+}
+
+TEST(ServerMistakes, APromptBeyondTheContextSaysByHowMuch) {
+  ServerOptions options = test_options();
+  options.scheduler.session.context = 64;
+  const TestServer server(options);
+  const json error = server.post("/completion", {{"prompt", long_text(100)}}).json()["error"];
+  EXPECT_EQ(error["type"], "exceed_context_size_error");
+  EXPECT_EQ(error["n_ctx"], 64);
+  EXPECT_GE(error["n_prompt_tokens"], 64);
+  const json full = server.post("/completion", {{"prompt", "a b c"}, {"ignore_eos", true}}).json();
+  EXPECT_EQ(full["tokens_evaluated"].get<int>() + full["tokens_predicted"].get<int>(), 64);
+  EXPECT_EQ(full["truncated"], true);
+}
+
+TEST(ServerMistakes, GrammarsThatCannotBeFollowedFailClosed) {
+  const TestServer server;
+  std::string deep = "root ::= ";
+  for (int i = 0; i < 60000; ++i) deep += "(";
+  for (const std::string& grammar : {std::string("root ::= (\"a"), std::string("x ::= \"a\""), deep}) {
+    const Answer answer = server.post("/completion", {{"prompt", "a"}, {"n_predict", 2}, {"grammar", grammar}});
+    EXPECT_EQ(answer.status, 400) << grammar.substr(0, 30);
+  }
+  const json chat = {{"messages", {{{"role", "user"}, {"content", "x"}}}},
+                     {"response_format", {{"type", "json_object"}, {"schema", {{"type", "hiccup"}}}}}};
+  EXPECT_EQ(server.post("/v1/chat/completions", chat).status, 400);
+}
+
+TEST(ServerMistakes, MessagesMustBeMessages) {
+  const TestServer server;
+  const std::vector<json> bad = {nullptr,
+                                 "text",
+                                 json::array(),
+                                 {1},
+                                 {json::object()},
+                                 {{{"role", 1}}},
+                                 {{{"role", "user"}, {"content", 5}}},
+                                 {{{"role", "user"}, {"content", {{{"type", "image_url"}}}}}}};
+  for (const json& messages : bad) {
+    const Answer answer = server.post("/v1/chat/completions", {{"messages", messages}});
+    EXPECT_EQ(answer.status, 400) << messages;
+    EXPECT_EQ(answer.json()["error"]["param"], "messages") << messages;
+  }
+}
+
+TEST(ServerMistakes, WithoutAKeyOnlyHealthAnswers) {
+  ServerOptions options = test_options();
+  options.keys = {"first", "second"};
+  const TestServer server(options);
+  EXPECT_EQ(server.get("/health").status, 200);
+  EXPECT_EQ(server.get("/v1/models").status, 401);
+  EXPECT_EQ(server.get("/v1/models").json()["error"]["type"], "authentication_error");
+  EXPECT_EQ(server.get("/v1/models", "Authorization: Bearer firs\r\n").status, 401);
+  EXPECT_EQ(server.get("/v1/models", "Authorization: Bearer firstfirst\r\n").status, 401);
+  EXPECT_EQ(server.get("/v1/models", "Authorization: Bearer \r\n").status, 401);
+  EXPECT_EQ(server.get("/v1/models", "Authorization: Bearer second\r\n").status, 200);
+  EXPECT_EQ(server.get("/v1/models", "X-Api-Key: first\r\n").status, 200);
+  EXPECT_FALSE(server.get("/health", "Origin: http://elsewhere\r\n").headers.contains("access-control-allow-origin"));
+}
+
+}  // namespace
+}  // namespace ei::server

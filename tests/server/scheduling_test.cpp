@@ -1,0 +1,122 @@
+// Many at a time: nobody waits long for anybody, and nobody's answer depends on the others.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "base/clock.h"
+#include "server/test_server.h"
+
+namespace ei::server {
+namespace {
+
+using nlohmann::json;
+
+json short_request(int seed) {
+  return {{"prompt", long_text(20, seed)}, {"n_predict", 24}, {"ignore_eos", true}, {"cache_prompt", false}};
+}
+
+TEST(ServerScheduling, AShortRequestPassesALongPromptAndBothAnswerAsAlone) {
+  const TestServer server;
+  const json long_request = {{"prompt", long_text(2500)}, {"n_predict", 4}, {"cache_prompt", false}};
+  const json alone = server.post("/completion", short_request(5)).json();
+  const json long_alone = server.post("/completion", long_request).json();
+  const double long_alone_ms = long_alone["timings"]["prompt_ms"];
+
+  std::atomic<double> long_done{0};
+  json long_answer;
+  std::thread reader([&] {
+    long_answer = server.post("/completion", long_request).json();
+    long_done = now_s();
+  });
+  ASSERT_TRUE(server.becomes_busy());
+  const double asked = now_s();
+  const json answer = server.post("/completion", short_request(5)).json();
+  const double answered = now_s();
+  EXPECT_EQ(long_done, 0) << "the long prompt was to be still in work";
+  reader.join();
+  EXPECT_EQ(answer["content"], alone["content"]);
+  EXPECT_EQ(long_answer["content"], long_alone["content"]);
+  EXPECT_LT((answered - asked) * 1e3, long_alone_ms);
+}
+
+TEST(ServerScheduling, AClientThatGoesAwayWhileItsPromptIsReadFreesItsSlotAndDisturbsNobody) {
+  ServerOptions options = test_options();
+  options.scheduler.slots = 2;
+  const TestServer server(options);
+  const json alone = server.post("/completion", short_request(7)).json();
+  const json endless = {{"prompt", long_text(8000)}, {"n_predict", 4}, {"stream", true}};
+  json neighbour;
+  std::thread writer;
+  {
+    Client client(server.port());
+    client.send(request_text("POST", "/completion", endless.dump()));
+    client.read_until("200 OK");  // its prompt is being read
+    writer = std::thread([&] { neighbour = server.post("/completion", short_request(7)).json(); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  const double gone = now_s();
+  writer.join();
+  EXPECT_TRUE(server.becomes_idle());
+  EXPECT_LT(now_s() - gone, 10.0) << "reading the whole prompt would have taken longer";
+  EXPECT_EQ(neighbour["content"], alone["content"]);
+}
+
+TEST(ServerScheduling, ManyAtATimeAnswerAsOneByOne) {
+  ServerOptions options = test_options();
+  options.scheduler.slots = 3;
+  const TestServer server(options);
+  std::vector<std::string> alone(8);
+  for (int i = 0; i < 8; ++i)
+    alone[static_cast<size_t>(i)] = server.post("/completion", short_request(i)).json()["content"];
+  std::vector<std::string> together(8);
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 8; ++i)
+    clients.emplace_back([&, i] {
+      together[static_cast<size_t>(i)] =
+          server.post("/completion", short_request(i)).json().value("content", "nothing");
+    });
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(together, alone);
+}
+
+TEST(ServerScheduling, AFullQueueSaysWhenToComeAgain) {
+  ServerOptions options = test_options();
+  options.scheduler.slots = 1;
+  options.scheduler.queue = 1;
+  const TestServer server(options);
+  const json request = {{"prompt", long_text(3000)}, {"n_predict", 1}, {"stream", true}};
+  Client first(server.port());
+  first.send(request_text("POST", "/completion", request.dump()));
+  first.read_until("200 OK");
+  Client second(server.port());
+  second.send(request_text("POST", "/completion", request.dump()));
+  Answer refused;
+  for (int i = 0; i < 100 && refused.status != 429; ++i) {
+    Client third(server.port());
+    third.send(request_text("POST", "/completion", json{{"prompt", "a"}, {"n_predict", 1}}.dump()));
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    refused = server.post("/completion", {{"prompt", "a"}, {"n_predict", 1}, {"timeout", 0.001}});
+  }
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_TRUE(refused.headers.contains("retry-after"));
+}
+
+TEST(ServerScheduling, StoppingFinishesWhatIsUnderWay) {
+  TestServer server;
+  json answer;
+  std::thread client([&] {
+    answer = server.post("/completion", {{"prompt", long_text(3000)}, {"n_predict", 8}, {"ignore_eos", true}}).json();
+  });
+  ASSERT_TRUE(server.becomes_busy());
+  std::thread stopping([&] { server.server().drain(60); });
+  while (server.get("/health").status == 200) {
+  }
+  stopping.join();
+  client.join();
+  EXPECT_EQ(answer["tokens_predicted"], 8) << answer;
+}
+
+}  // namespace
+}  // namespace ei::server

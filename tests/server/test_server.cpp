@@ -1,0 +1,62 @@
+#include "server/test_server.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "base/random.h"
+#include "support/embedded_engine.h"
+
+namespace ei::server {
+
+ServerOptions test_options() {
+  ServerOptions options;
+  options.http.port = 0;
+  options.limits.defaults.generate.sampler.temp = 0;
+  options.limits.defaults.generate.sampler.seed = 1;
+  options.chat_template =
+      "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}"
+      "{% if add_generation_prompt %}assistant:{% endif %}";
+  options.version = "1";
+  options.commit = "test";
+  options.names = {"needle"};
+  return options;
+}
+
+TestServer::TestServer(ServerOptions options) {
+  auto started = Server::start(embedded_engine(), std::move(options));
+  EXPECT_TRUE(started.ok()) << (started.ok() ? "" : started.error().message);
+  if (started.ok()) server_ = std::move(*started);
+}
+
+Answer TestServer::get(const std::string& path, const std::string& headers) const {
+  return server::get(port(), path, headers);
+}
+
+Answer TestServer::post(const std::string& path, const nlohmann::json& body, const std::string& headers) const {
+  return server::post(port(), path, body, headers);
+}
+
+bool TestServer::becomes_idle() const { return becomes(false); }
+bool TestServer::becomes_busy() const { return becomes(true); }
+
+bool TestServer::becomes(bool wanted) const {
+  for (int i = 0; i < 500; ++i) {
+    bool busy = false;
+    for (const nlohmann::json& slot : get("/slots").json()) busy = busy || slot["is_processing"].get<bool>();
+    if (busy == wanted) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return false;
+}
+
+std::string long_text(int words, int seed) {
+  Random random(static_cast<uint64_t>(seed));
+  constexpr const char* kWords[] = {"river", "stone", "winter", "letter", "garden", "silver", "morning", "captain"};
+  std::string text;
+  for (int i = 0; i < words; ++i) text += std::string(i == 0 ? "" : " ") + kWords[random.below(std::size(kWords))];
+  return text;
+}
+
+}  // namespace ei::server
