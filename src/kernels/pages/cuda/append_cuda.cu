@@ -64,7 +64,7 @@ __device__ void rotate(const RotateAppend& params, int64_t token, float* head, i
 
 // One warp for one head of one token: those of Q, then of K, then of V.
 __global__ void rotate_append_kernel(RotateAppend params, int32_t heads, int32_t kv_heads) {
-  extern __shared__ __align__(16) float heads_in_work[];
+  extern __shared__ float heads_in_work[];
   const int32_t dim = params.pages.shape.head_dim;
   const int lane = static_cast<int>(threadIdx.x % 32);
   const int warp = static_cast<int>(threadIdx.x / 32);
@@ -79,21 +79,14 @@ __global__ void rotate_append_kernel(RotateAppend params, int32_t heads, int32_t
   const DeviceRows& rows = is_query ? params.q : is_value ? params.v : params.k;
   float* source = static_cast<float*>(rows.data) + token * rows.stride + static_cast<int64_t>(number) * dim;
   float* head = heads_in_work + warp * dim;
-  const bool fours = dim % 4 == 0 && reinterpret_cast<uintptr_t>(source) % 16 == 0;
   float squares = 0;
-  for (int32_t i = 4 * lane; fours && i < dim; i += 4 * 32) {
-    const float4 four = *reinterpret_cast<const float4*>(source + i);
-    *reinterpret_cast<float4*>(head + i) = four;
-    squares += four.x * four.x + four.y * four.y + four.z * four.z + four.w * four.w;
-  }
-  for (int32_t i = lane; !fours && i < dim; i += 32) {
+  for (int32_t i = lane; i < dim; i += 32) {
     const float value = source[i];
     head[i] = value;
     squares += value * value;
   }
   const float* gain = is_query ? params.q_gain : is_value ? nullptr : params.k_gain;
   if (gain != nullptr) {
-    __syncwarp();
     const float scale = 1.0f / sqrtf(warp_sum(squares) / static_cast<float>(dim) + params.eps);
     for (int32_t i = lane; i < dim; i += 32) head[i] = head[i] * scale * gain[i];
   }
@@ -101,9 +94,7 @@ __global__ void rotate_append_kernel(RotateAppend params, int32_t heads, int32_t
   if (!is_value) rotate(params, token, head, lane);
   __syncwarp();
   if (is_query) {
-    for (int32_t i = 4 * lane; fours && i < dim; i += 4 * 32)
-      *reinterpret_cast<float4*>(source + i) = *reinterpret_cast<const float4*>(head + i);
-    for (int32_t i = lane; !fours && i < dim; i += 32) source[i] = head[i];
+    for (int32_t i = lane; i < dim; i += 32) source[i] = head[i];
     return;
   }
   const int64_t slot = params.first_slots[number] + token;
