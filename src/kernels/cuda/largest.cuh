@@ -29,17 +29,26 @@ struct SelectShared {
 };
 
 // The `count`-th largest of the keys that the threads hold, kEach a thread (0 where there is none), bit by bit from the
-// top: quick where few passes over memory would be. `wanted`: how many of those that equal it are among them. Where a
-// shorter prefix separates them already, the result lies just below it and none of its equals is wanted.
+// top. `wanted`: how many of those that equal it are among them. Where a shorter prefix separates them already, the
+// result lies just below it and none of its equals is wanted.
 template <int kEach>
-__device__ inline uint32_t nth_largest(const uint32_t (&keys)[kEach], int32_t count, int32_t& wanted) {
+__device__ inline uint32_t nth_largest(SelectShared& shared, const uint32_t (&keys)[kEach], int32_t count,
+                                       int32_t& wanted) {
+  int32_t* reaches = shared.histogram;  // of each bit
+  __syncthreads();
+  if (threadIdx.x < 32) reaches[threadIdx.x] = 0;
+  __syncthreads();
   uint32_t found = 0;
   int32_t above = 0;  // that are larger than everything which begins with `found`
   for (int bit = 31; bit >= 0; --bit) {
     const uint32_t candidate = found | 1u << bit;
-    int32_t reach = 0;
+    int32_t mine = 0;
 #pragma unroll
-    for (int i = 0; i < kEach; ++i) reach += __syncthreads_count(keys[i] >= candidate);
+    for (int i = 0; i < kEach; ++i) mine += keys[i] >= candidate ? 1 : 0;
+    mine = __reduce_add_sync(~0u, mine);
+    if (threadIdx.x % 32 == 0 && mine > 0) atomicAdd(&reaches[bit], mine);
+    __syncthreads();
+    const int32_t reach = reaches[bit];
     if (reach == count) {
       wanted = 0;
       return candidate - 1;
@@ -58,8 +67,7 @@ __device__ inline uint32_t nth_largest(const uint32_t (&keys)[kEach], int32_t co
 // the lower index comes first. All threads of the block take part.
 template <typename Key, typename Take>
 __device__ void take_largest(SelectShared& shared, int32_t size, int32_t count, Key key, Take take) {
-  constexpr int kEach = 2;   // keys of a thread that are found by bits
-  constexpr int kHeld = 16;  // that stay in registers from digit to digit
+  constexpr int kHeld = 16;  // keys of a thread that fit its registers
   const int thread = static_cast<int>(threadIdx.x);
   const int lane = thread % 32;
   if (count >= size) {
@@ -69,19 +77,15 @@ __device__ void take_largest(SelectShared& shared, int32_t size, int32_t count, 
   if (count <= 0) return;
   uint32_t prefix = 0;
   int32_t wanted = count;  // of the keys that begin with the prefix
-  const bool few = size <= kEach * kSelectThreads;
+  const bool few = size <= kHeld * kSelectThreads;
   if (few) {
-    uint32_t keys[kEach];
+    uint32_t held[kHeld];
 #pragma unroll
-    for (int i = 0; i < kEach; ++i) keys[i] = thread + i * kSelectThreads < size ? key(thread + i * kSelectThreads) : 0;
-    prefix = nth_largest(keys, count, wanted);
-  }
-  const bool holds = !few && size <= kHeld * kSelectThreads;
-  uint32_t held[kHeld];
-#pragma unroll
-  for (int r = 0; r < kHeld; ++r) {
-    const int32_t i = thread + r * kSelectThreads;
-    held[r] = holds && i < size ? key(i) : 0u;
+    for (int r = 0; r < kHeld; ++r) {
+      const int32_t i = thread + r * kSelectThreads;
+      held[r] = i < size ? key(i) : 0u;
+    }
+    prefix = nth_largest(shared, held, count, wanted);
   }
   const auto count_digit = [&](uint32_t value, bool there, uint32_t mask, int shift) {
     const bool counts = there && (value & mask) == prefix;
@@ -95,15 +99,8 @@ __device__ void take_largest(SelectShared& shared, int32_t size, int32_t count, 
     __syncthreads();
     const uint32_t mask = shift == 24 ? 0u : ~0u << (shift + 8);
     const int32_t whole = (size + kSelectThreads - 1) / kSelectThreads * kSelectThreads;
-    if (holds) {
-#pragma unroll
-      for (int r = 0; r < kHeld; ++r)
-        if (r * kSelectThreads < size) count_digit(held[r], thread + r * kSelectThreads < size, mask, shift);
-    } else {
 #pragma unroll 4
-      for (int32_t i = thread; i < whole; i += kSelectThreads)
-        count_digit(i < size ? key(i) : 0u, i < size, mask, shift);
-    }
+    for (int32_t i = thread; i < whole; i += kSelectThreads) count_digit(i < size ? key(i) : 0u, i < size, mask, shift);
     __syncthreads();
     if (thread < 32) {  // eight digits a lane, sums from the top
       int32_t sum = 0;

@@ -277,6 +277,20 @@ struct RatingConsumer {
     }
   }
 
+  // Of the first 2 * kHalf columns a lane and the one kMask away each take one half. All indices are constants: an
+  // array that is indexed by anything else lies in memory.
+  template <int kMask, int kHalf, int kColumns>
+  __device__ __forceinline__ void halve(float (&best)[kColumns], int32_t& begin_at) const {
+    const bool upper = (lane() & kMask) != 0;
+#pragma unroll
+    for (int i = 0; i < kHalf; ++i) {
+      const float keep = upper ? best[i + kHalf] : best[i];
+      const float give = upper ? best[i] : best[i + kHalf];
+      best[i] = fmaxf(keep, __shfl_xor_sync(~0u, give, kMask));
+    }
+    if (upper) begin_at += kHalf;
+  }
+
   // The best of a tile's super-blocks by all rows of the warp, and of each row by all super-blocks. A lane ends up with
   // an eighth of the columns, each the best of its 16 rows.
   __device__ __forceinline__ void keep_bounds(const float (&scores)[kKeys / 2], int tile, const float (&found)[2],
@@ -294,18 +308,9 @@ struct RatingConsumer {
       best[i] = fmaxf(upper, under);
     }
     int32_t begin_at = 0;
-#pragma unroll
-    for (int step = 0; step < 3; ++step) {
-      const int half = kColumns >> (step + 1);
-      const bool upper = (lane() & 16 >> step) != 0;
-#pragma unroll
-      for (int i = 0; i < half; ++i) {
-        const float keep = upper ? best[i + half] : best[i];
-        const float give = upper ? best[i] : best[i + half];
-        best[i] = fmaxf(keep, __shfl_xor_sync(~0u, give, 16 >> step));
-      }
-      if (upper) begin_at += half;
-    }
+    halve<16, kColumns / 2>(best, begin_at);
+    halve<8, kColumns / 4>(best, begin_at);
+    halve<4, kColumns / 8>(best, begin_at);
     uint32_t* bounds = args.super_bounds + item.task * args.max_supers;
 #pragma unroll
     for (int i = 0; i < kColumns / 8; ++i) {

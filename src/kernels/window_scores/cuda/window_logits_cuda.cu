@@ -44,8 +44,9 @@ struct WindowTile {
     commit_copies();
   }
 
-  // scores += q K^T of all blocks of a tile.
-  __device__ void multiply(float (&scores)[4 * kBlocks], const uint32_t (&q)[kDim / 4], int from) const {
+  // scores += (high + low) K^T of all blocks of a tile.
+  __device__ void multiply(float (&scores)[4 * kBlocks], const uint32_t (&high)[kDim / 4],
+                           const uint32_t (&low)[kDim / 4], int from) const {
     constexpr KvLayout kLayout{kDim, 2};
     const int lane = static_cast<int>(threadIdx.x % 32);
 #pragma unroll
@@ -56,8 +57,10 @@ struct WindowTile {
       for (int block = 0; block < kBlocks; ++block) {
         uint32_t b[4];
         load_matrices<false>(b, row + block * kHalf);
-        multiply_add<T>(scores + 4 * block, q + 8 * deep, b[0], b[1]);
-        multiply_add<T>(scores + 4 * block, q + 8 * deep + 4, b[2], b[3]);
+        multiply_add<T>(scores + 4 * block, high + 8 * deep, b[0], b[1]);
+        multiply_add<T>(scores + 4 * block, high + 8 * deep + 4, b[2], b[3]);
+        multiply_add<T>(scores + 4 * block, low + 8 * deep, b[0], b[1]);
+        multiply_add<T>(scores + 4 * block, low + 8 * deep + 4, b[2], b[3]);
       }
     }
   }
@@ -117,8 +120,7 @@ __global__ void __launch_bounds__(kThreads)
       }
       __syncthreads();
       float scores[4 * kBlocks] = {};
-      tile.multiply(scores, high, at);
-      tile.multiply(scores, low, at);
+      tile.multiply(scores, high, low, at);
 #pragma unroll
       for (int i = 0; i < 2 * kBlocks; ++i) {  // word 4 b + 2 r: block b, row r
         const int r = i % 2;
