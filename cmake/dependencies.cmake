@@ -24,11 +24,13 @@ if(EI_PORTABLE)
 endif()
 
 find_package(CLI11 CONFIG REQUIRED)
-# Boost.Beast and Asio, headers alone: HTTP of the server.
-find_path(EI_BOOST_INCLUDE boost/beast/version.hpp REQUIRED)
-add_library(ei_http INTERFACE)
-target_include_directories(ei_http SYSTEM INTERFACE ${EI_BOOST_INCLUDE})
-target_link_libraries(ei_http INTERFACE Threads::Threads)
+if(EI_SERVER)
+  # Boost.Beast and Asio, headers alone: HTTP of the server.
+  find_path(EI_BOOST_INCLUDE boost/beast/version.hpp REQUIRED)
+  add_library(ei_http INTERFACE)
+  target_include_directories(ei_http SYSTEM INTERFACE ${EI_BOOST_INCLUDE})
+  target_link_libraries(ei_http INTERFACE Threads::Threads)
+endif()
 find_package(nlohmann_json CONFIG REQUIRED)
 if(EI_TESTS)
   find_package(GTest REQUIRED)

@@ -34,7 +34,7 @@ stage_build() {
   tar -xzf "$pack/llama.tgz" -C "$work"
   [ -d /usr/share/cmake/nlohmann_json ] || tar -xzf "$pack/prefix.tgz" -C "$work"
   (cd "$tree" && tools/deps.sh llama)
-  cmake -S "$tree" --preset cuda -DEI_DEPS_DIR="$EI_DEPS_DIR" -DEI_BENCH=ON >"$work/configure.log" 2>&1 ||
+  cmake -S "$tree" --preset cuda -DEI_DEPS_DIR="$EI_DEPS_DIR" -DEI_BENCH=ON -DEI_SERVER=OFF >"$work/configure.log" 2>&1 ||
     { tail -30 "$work/configure.log"; exit 1; }
   cmake --build "$build" -j "$(nproc)" --target ${EI_CHECK_TARGETS:-entropyinfer make_gguf ei_gpu_test ei_gpu_engine_test} \
     >"$work/build.log" 2>&1 || { grep -E 'error|warning|FAILED' -A5 "$work/build.log" | head -60; exit 1; }

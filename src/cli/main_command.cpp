@@ -47,7 +47,11 @@ Result<int> dispatch(Command command, const CommandContext& context) {
     case kInspect: return command_inspect(context);
     case kDemo: return command_demo(context);
     case kMethods: return command_methods(context);
+#if defined(EI_NO_SERVER)
+    case kServe: return Error{ErrorKind::kUsage, "this program was built without its server (EI_SERVER=OFF)"};
+#else
     case kServe: return command_serve(context);
+#endif
   }
   return Error{ErrorKind::kUsage, "unknown command"};
 }
