@@ -14,6 +14,7 @@ endif
 preset := $(if $(filter ON,$(EI_PORTABLE)),portable,release)
 build := build/$(or $(EI_CPU_TARGET),$(preset))
 bin := $(build)/bin
+nvcc := $(or $(shell command -v nvcc),$(wildcard /usr/local/cuda/bin/nvcc))
 launcher := $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 configure_in = cmake --preset $(1) -B $(2) -DEI_DEPS_DIR="$(EI_DEPS_DIR)" -DEI_CPU_TARGET=$(3) $(launcher) >$(2).log || { cat $(2).log >&2; exit 1; }
 configure = $(call configure_in,$(preset),$(build),$(EI_CPU_TARGET))
@@ -41,7 +42,7 @@ asan_env := ASAN_OPTIONS=detect_container_overflow=0 UBSAN_OPTIONS=print_stacktr
 # ggml's pool is not instrumented, and its barrier is invisible from outside: what runs on it is not labelled threads.
 tsan_env := TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 
-.PHONY: help deps build demo test check bench models format lint asan tsan fuzz clean
+.PHONY: help deps build demo test check bench models format lint asan cuda tsan fuzz clean
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 
@@ -74,6 +75,11 @@ asan: deps ## unit and fuzz-corpus tests under AddressSanitizer and UBSan
 	@$(call configure_here,$(asan_preset))
 	@cmake --build build/$(asan_preset) -j $(JOBS) --target ei_tests_unit ei_tests_fuzz $(asan_more)
 	@$(asan_env) $(ctest) build/$(asan_preset) -L '^(unit|fuzz)$$' -LE '$(opt_in)|^($(ASAN_LEAVES_OUT))$$'
+
+cuda: deps ## the cuda backend compiled, where there is a CUDA toolkit; its tests need a GPU (ctest -L gpu)
+	@if [ -z "$(nvcc)" ]; then echo 'cuda: no CUDA toolkit found (nvcc), so nothing of it is compiled'; else \
+	  $(call configure_in,cuda,build/cuda,$(if $(launcher), -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)); \
+	  cmake --build build/cuda -j $(JOBS) --target ei_backend ei_gpu_test; fi
 
 tsan: deps ## the thread pools' and the store's tests under ThreadSanitizer
 	@$(for_this_machine)

@@ -34,8 +34,8 @@ inline std::vector<kv::LayerRope> small_ropes(size_t layers) {
 
 class CompressedCache {
  public:
-  CompressedCache(const policy::KvOptions& options, const std::vector<int32_t>& windows)
-      : backend_(make_backend("cpu")),
+  CompressedCache(const policy::KvOptions& options, const std::vector<int32_t>& windows, const char* backend = "cpu")
+      : backend_(make_backend(backend)),
         stream(std::move(backend_->new_stream(nullptr)).value()),
         store(*backend_, {.layers = static_cast<int>(windows.size()),
                           .kv_heads = kKvHeads,
