@@ -12,7 +12,7 @@
 namespace ei {
 namespace {
 
-constexpr int64_t kPrompt = 300;
+constexpr int64_t kPagedText = 300;
 
 SessionOptions quest(int32_t read, const CancelToken* cancel = nullptr) {
   SessionOptions options;
@@ -76,7 +76,7 @@ TEST(PageReader, ChoosesThePagesOfTheLargestBounds) {
 }
 
 TEST(Pages, ThatCoverTheCacheGiveTheLogitsOfFull) {
-  const std::vector<int32_t> tokens = random_tokens(kPrompt, 1);
+  const std::vector<int32_t> tokens = random_tokens(kPagedText, 1);
   const auto full = open_session(one_thread_engine(), {});
   const auto paged = open_session(one_thread_engine(), quest(1024));
   ASSERT_TRUE(full->prefill(tokens).ok());
@@ -90,7 +90,7 @@ TEST(Pages, ThatCoverTheCacheGiveTheLogitsOfFull) {
 }
 
 TEST(Pages, AreChosenByTheTextNotByItsChunksNorByARewind) {
-  const std::vector<int32_t> tokens = random_tokens(kPrompt, 2);
+  const std::vector<int32_t> tokens = random_tokens(kPagedText, 2);
   SessionOptions options = quest(64);
   const auto whole = open_session(one_thread_engine(), options);
   ASSERT_TRUE(whole->prefill(tokens).ok());
@@ -101,7 +101,7 @@ TEST(Pages, AreChosenByTheTextNotByItsChunksNorByARewind) {
   const auto cut = open_session(one_thread_engine(), options);
   ASSERT_TRUE(cut->prefill(tokens).ok());
   for (int32_t token = 900; token < 940; ++token) ASSERT_TRUE(cut->decode(token).ok());
-  ASSERT_TRUE(cut->truncate(kPrompt).ok());
+  ASSERT_TRUE(cut->truncate(kPagedText).ok());
   for (int32_t token = 20; token < 60; ++token) ASSERT_TRUE(cut->decode(token).ok());
   EXPECT_EQ(logits_of(*cut), logits_of(*whole));
   const auto full = open_session(one_thread_engine(), {});
@@ -111,7 +111,7 @@ TEST(Pages, AreChosenByTheTextNotByItsChunksNorByARewind) {
 }
 
 TEST(Pages, AnInterruptedTokenIsFedAgain) {
-  const std::vector<int32_t> tokens = random_tokens(kPrompt, 3);
+  const std::vector<int32_t> tokens = random_tokens(kPagedText, 3);
   CancelToken cancel;
   const auto session = open_session(one_thread_engine(), quest(64, &cancel));
   const auto other = open_session(one_thread_engine(), quest(64));
@@ -132,7 +132,7 @@ TEST(Pages, OfACacheThatWasCompressedBeforeAreAllRead) {
   small.kv = policy::find_kv_rule({"snapkv"})->preset;
   small.kv->budget = 100;
   const auto compressed = open_session(one_thread_engine(), small);
-  ASSERT_TRUE(compressed->prefill(random_tokens(kPrompt, 4)).ok());
+  ASSERT_TRUE(compressed->prefill(random_tokens(kPagedText, 4)).ok());
   const auto session = std::move(compressed->fork(quest(64))).value();
   ASSERT_TRUE(session->decode(20).ok());
   EXPECT_EQ(session->stats().paged_tokens, 0);

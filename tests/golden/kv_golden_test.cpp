@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <functional>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <set>
@@ -26,7 +27,9 @@ using policy::Pooling;
 
 // The preset of the method with the parameters of the case.
 KvOptions read_options(const Json& golden_case) {
-  const std::string name = golden_case.at("method").get<std::string>();
+  const std::string method = golden_case.at("method").get<std::string>();
+  const bool pyramid = golden_case.at("params").value("pyramid", false);
+  const std::string name = method == "adakv" && pyramid ? "ada-pyramid" : method;
   const policy::KvEntry* entry = policy::find_kv_rule({name});
   EXPECT_NE(entry, nullptr) << name;
   KvOptions options = entry != nullptr ? entry->preset : KvOptions{};
@@ -174,7 +177,7 @@ void check_shares(const Manifest& manifest, const KernelSet& kernels, const Json
   const Json& params = golden_case.at("params");
   KvOptions options = read_options(golden_case);
   options.aggregate = read_aggregate(params.at("gqa_func").get<std::string>());
-  options.layers = params.at("pyramid").get<bool>() ? policy::KvLayers::kPyramid : policy::KvLayers::kFlat;
+  EXPECT_EQ(options.layers == policy::KvLayers::kPyramid, params.at("pyramid").get<bool>()) << "as the preset has it";
   params.at("floor_alpha").get_to(options.floor_share);
   const Shape& shape = inputs.shape();
   const int64_t slots = shape.tokens - options.window;
@@ -248,6 +251,23 @@ class GoldenKv : public testing::TestWithParam<KernelSet> {};
 TEST_P(GoldenKv, LatentCompressionMatchesTheReleasedCode) { check_layers("latent", GetParam(), check_survivors); }
 TEST_P(GoldenKv, SnapKvMatchesTheReleasedCode) { check_layers("snapkv", GetParam(), check_survivors); }
 TEST_P(GoldenKv, SharesAmongKvHeadsMatchTheReleasedCode) { check_layers("adakv", GetParam(), check_shares); }
+
+// Of every method whose released code is held to, in every variant that a preset stands for, and of no other.
+TEST(Golden, EveryMethodWithReleasedCodeHasCases) {
+  const Manifest manifest = Manifest::open();
+  std::map<std::string, int> cases = {{"entropyinfer", 0},     {"critiprefill", 0}, {"latent", 0},
+                                      {"latent of groups", 0}, {"snapkv", 0},       {"adakv", 0},
+                                      {"adakv, pyramid", 0}};
+  for (const Json& golden_case : manifest.cases()) {
+    std::string name = golden_case.at("method").get<std::string>();
+    const Json& params = golden_case.at("params");
+    if (name == "latent" && params.at("use_gqa").get<bool>()) name += " of groups";
+    if (name == "adakv" && params.at("pyramid").get<bool>()) name += ", pyramid";
+    ASSERT_TRUE(cases.contains(name)) << "nothing tests cases of " << name;
+    ++cases[name];
+  }
+  for (const auto& [name, count] : cases) EXPECT_GT(count, 0) << manifest.folder() << " has no case of " << name;
+}
 
 INSTANTIATE_TEST_SUITE_P(Kernels, GoldenKv, testing::ValuesIn(kernel_sets()),
                          [](const auto& test) { return test.param.name(); });

@@ -36,7 +36,7 @@ std::vector<eval::MethodSpec> all_methods() {
     policy::KvOptions kv = entry.preset;
     if (kv.rule != policy::KvRule::kKeepAll) kv.budget_share = 0.2;
     kv.gap = -1;
-    kv.window = std::min(kv.window, 64);  // h2o: half of its budget
+    if (kv.queries == policy::QuerySource::kSampled) kv.window = 32;  // recent slots alone: as many as the others keep
     add(entry.name, kv);
   }
   policy::KvOptions pages = policy::find_method("quest")->kv;

@@ -143,6 +143,7 @@ class ItemRun {
     result.compressed_tokens = stats.compressed_tokens;
     result.prompt_s = stats.prompt_s;
     result.decode_s = stats.decode_s;
+    result.compress_s = stats.compress_s;
     return result;
   }
 

@@ -25,7 +25,8 @@ std::string result_line(const ItemResult& r) {
                                    {"compressions", r.compressions},
                                    {"compressed_tokens", r.compressed_tokens},
                                    {"prompt_s", r.prompt_s},
-                                   {"decode_s", r.decode_s}};
+                                   {"decode_s", r.decode_s},
+                                   {"compress_s", r.compress_s}};
   if (r.likelihood) object["likelihood"] = *r.likelihood;
   return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
@@ -56,6 +57,7 @@ Result<ItemResult> parse_result(const std::string& line) {
     object.at("compressed_tokens").get_to(r.compressed_tokens);
     object.at("prompt_s").get_to(r.prompt_s);
     object.at("decode_s").get_to(r.decode_s);
+    r.compress_s = object.value("compress_s", 0.0);  // files of earlier versions have none
     if (object.contains("likelihood")) r.likelihood = object["likelihood"].get<double>();
   } catch (const nlohmann::json::exception& error) {
     return make_error(ErrorKind::kRuntime, "not a line of results: %s", error.what());

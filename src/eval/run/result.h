@@ -33,6 +33,7 @@ struct ItemResult {
   int64_t compressed_tokens = 0;  // generated with a compressed cache
   double prompt_s = 0;
   double decode_s = 0;
+  double compress_s = 0;  // of prompt_s, or of decode_s
 };
 
 std::string result_line(const ItemResult& result);  // one line of JSON, with its line break
