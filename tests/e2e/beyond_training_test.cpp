@@ -8,7 +8,7 @@
 
 #include "process.h"
 
-namespace ei {
+namespace ei::e2e {
 namespace {
 
 using nlohmann::json;
@@ -41,4 +41,4 @@ TEST_P(BeyondTraining, APromptRunsToItsEnd) {
 INSTANTIATE_TEST_SUITE_P(Lengths, BeyondTraining, ::testing::Values(2, 4, 8));
 
 }  // namespace
-}  // namespace ei
+}  // namespace ei::e2e
