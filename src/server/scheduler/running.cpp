@@ -59,6 +59,11 @@ void Running::read(int64_t most) try {
   update();
   report_.prompt_s = now_s() - start_s_;
   task_.sink->progress(report_);
+  if (generation_->stage() == Generation::Stage::kSampling) {
+    // The logits are there; whoever waits for the first token need not wait for its next turn.
+    const Status sampled = sample();
+    if (!sampled.ok()) return fail(sampled.error());
+  }
   if (generation_->stage() == Generation::Stage::kFinished) return end();
   if (task_.deadline_s > 0 && now_s() > task_.deadline_s && reading())
     fail({ErrorKind::kRuntime, "the request's time was over before its first token"});
@@ -66,23 +71,27 @@ void Running::read(int64_t most) try {
   fail(thrown(error));
 }
 
+Status Running::sample() {
+  EI_ASSIGN_OR_RETURN(const Generation::Piece piece, generation_->sample());
+  const double now = now_s();
+  if (first_token_s_ == 0) first_token_s_ = now;
+  report_.generate_s = now - first_token_s_;
+  update();
+  if (piece.token == text::kNoToken) return {};
+  TaskToken token{.token = piece.token, .text = piece.text};
+  if (task_.probabilities > 0) fill_probabilities(session_->logits(), task_.probabilities, token);
+  task_.sink->token(token, report_);
+  return {};
+}
+
 void Running::generate() try {
-  if (generation_->stage() == Generation::Stage::kSampling) {
-    const Result<Generation::Piece> piece = generation_->sample();
-    if (!piece.ok()) return fail(piece.error());
-    const double now = now_s();
-    if (first_token_s_ == 0) first_token_s_ = now;
-    report_.generate_s = now - first_token_s_;
-    update();
-    if (piece->token != text::kNoToken) {
-      TaskToken token{.token = piece->token, .text = piece->text};
-      if (task_.probabilities > 0) fill_probabilities(session_->logits(), task_.probabilities, token);
-      task_.sink->token(token, report_);
-    }
-  }
   if (generation_->stage() == Generation::Stage::kFeeding) {
     const Status fed = generation_->feed();
     if (!fed.ok()) return fail(fed.error());
+  }
+  if (generation_->stage() == Generation::Stage::kSampling) {
+    const Status sampled = sample();
+    if (!sampled.ok()) return fail(sampled.error());
   }
   if (task_.deadline_s > 0 && now_s() > task_.deadline_s && generation_->stage() != Generation::Stage::kFinished)
     generation_->stop(Generation::Ending::kLength);

@@ -31,9 +31,9 @@ class Running {
   bool cancelled() const { return task_.cancel && task_.cancel->cancelled(); }
   int64_t left_to_read() const { return generation_->left_to_read(); }
 
-  // A chunk of at most `most` tokens.
+  // A chunk of at most `most` tokens; behind the last one the first token of the answer is sent at once.
   void read(int64_t most);
-  // One token: sampled, sent, and fed unless it was the last.
+  // One token: fed, and the next one sampled and sent.
   void generate();
   // Nobody waits for it any more.
   void cancel();
@@ -48,6 +48,7 @@ class Running {
   Running(uint64_t id, Task task, std::string space, std::unique_ptr<Session> session,
           std::unique_ptr<Generation> generation);
   void update();
+  Status sample();
   void fail(const Error& error);
   void end();
 

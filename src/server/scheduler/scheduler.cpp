@@ -11,6 +11,8 @@ namespace ei::server {
 namespace {
 constexpr int64_t kRowsTogether = 64;  // chunks are cut in multiples that kernels like
 constexpr int64_t kFirstChunk = 256;   // before anything is known about this model's pace
+// A token's time grows with the text in front of it, by less than this from chunk to chunk.
+constexpr double kSlower = 1.05;
 
 const Error kDeadline{ErrorKind::kRuntime, "the request's time was over before its first token"};
 }  // namespace
@@ -295,7 +297,13 @@ void Scheduler::step(Running& running) {
   const double took = now_s() - start;
   running.vtime += took;
   const int64_t read = before - running.left_to_read();
-  if (reading && read > 0) running.token_s = prompt_token_s_ = took / static_cast<double>(read);
+  if (reading && read > 0) {
+    // Every chunk costs something whatever its length, most on a busy machine. If slow chunks were believed at once,
+    // they would be cut shorter and be slower still: the best pace counts, and is forgotten slowly.
+    const double took_each = took / static_cast<double>(read);
+    running.token_s = running.token_s > 0 ? std::min(took_each, running.token_s * kSlower) : took_each;
+    prompt_token_s_ = running.token_s;
+  }
   {
     const std::lock_guard lock(mutex_);
     ++totals_.rounds;
