@@ -92,10 +92,10 @@ Result<int> command_serve(const CommandContext& context) {
   if (open) context.console.warn("others can reach this server, and it asks for no key: give --api-key-file");
   EI_ASSIGN_OR_RETURN(const std::unique_ptr<server::Server> running,
                       server::Server::start(*engine, std::move(options)));
+  context.interrupts.enter(Interrupts::Phase::kAnswer);  // a signal that follows the line below ends it in order
   context.console.note(str_format("listening on http://%s:%d",
                                   host.find(':') == std::string::npos ? host.c_str() : ("[" + host + "]").c_str(),
                                   static_cast<int>(running->port())));
-  context.interrupts.enter(Interrupts::Phase::kAnswer);
   while (!context.interrupts.stop_soon().cancelled()) std::this_thread::sleep_for(kLook);
   context.console.note("stopping: no new requests, answers under way are finished; once more stops at once");
   running->drain(static_cast<double>(settings.drain_seconds));

@@ -62,6 +62,7 @@ llama_sampler* make_penalties(const SamplerOptions& options, int32_t vocab_size)
 llama_sampler* make_dry(const SamplerOptions& options, const llama_vocab* vocab) {
   if (options.dry_multiplier == 0.0f || options.dry_base < 1.0f || options.dry_penalty_last_n == 0) return nullptr;
   std::vector<const char*> breakers;
+  breakers.reserve(options.dry_sequence_breakers.size());
   for (const std::string& breaker : options.dry_sequence_breakers) breakers.push_back(breaker.c_str());
   return llama_sampler_init_dry(vocab, options.dry_multiplier, options.dry_base, options.dry_allowed_length,
                                 history_of(options.dry_penalty_last_n), breakers.data(), breakers.size());
@@ -74,6 +75,7 @@ void SamplerDeleter::operator()(llama_sampler* sampler) const { llama_sampler_fr
 const std::vector<SamplerStep>& default_sampler_steps() {
   static const std::vector<SamplerStep> steps = [] {
     std::vector<SamplerStep> all;
+    all.reserve(kSteps.size());
     for (const StepName& one : kSteps) all.push_back(one.step);
     return all;
   }();

@@ -57,13 +57,13 @@ class ResponsesFormat : public Format {
   }
 
  private:
-  std::string named(const char* name, Json json) {
+  std::string named(const char* name, const Json& json) {
     Json event = {{"type", name}, {"sequence_number", sequence_++}};
     event.update(json);
     return event_text(name, event);
   }
 
-  Json text_event(Json json) const {
+  Json text_event(const Json& json) const {
     Json event = {{"item_id", item_id_}, {"output_index", 0}, {"content_index", 0}};
     event.update(json);
     return event;

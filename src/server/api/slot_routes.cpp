@@ -23,7 +23,7 @@ void route_slot_action(const Call& call) {
   const auto id = static_cast<int>(*slot);
   const std::string action = call.request.argument("action");
   const double start = now_s();
-  const auto answer = [reply = call.reply, id, start](const char* count, const char* how, std::string name) {
+  const auto answer = [reply = call.reply, id, start](const char* count, const char* how, const std::string& name) {
     return [=](const Result<int64_t>& tokens) {
       if (!tokens.ok()) return reply->send(from_engine(tokens.error()).to_response());
       Json json = {{"id_slot", id}, {count, *tokens}, {"timings", {{how, (now_s() - start) * 1e3}}}};

@@ -208,7 +208,7 @@ void Connection::close_stream() {
   put(chunked_ ? "0\r\n\r\n" : "");
 }
 
-void Connection::put(std::string bytes) {
+void Connection::put(const std::string& bytes) {
   outbox_ += bytes;
   if (static_cast<int64_t>(outbox_.size()) > shared_.options.unread_bytes && state_ == State::kStreaming) return lose();
   if (!writing_) flush();

@@ -57,7 +57,7 @@ class Connection : public Reply, public std::enable_shared_from_this<Connection>
   void stream_text(const std::string& text);
   void close_stream();
   std::string head_of(const HttpResponse& response, int64_t body_bytes) const;
-  void put(std::string bytes);
+  void put(const std::string& bytes);
   void flush();
   void written(const Error& error);
   void answer_complete();
