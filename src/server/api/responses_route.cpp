@@ -37,7 +37,7 @@ class ResponsesFormat : public Format {
     if (token.text.empty()) return {};
     Json json = text_event({{"delta", token.text}, {"logprobs", Json::array()}});
     if (params_.timings_per_token) json["timings"] = timings_json(choice.report);
-    return named("response.output_text.delta", std::move(json));
+    return named("response.output_text.delta", json);
   }
 
   std::string ending(const Choice& choice) override {
