@@ -6,7 +6,7 @@ namespace ei::cli {
 namespace {
 
 using text::SamplerOptions;
-constexpr unsigned kSamples = kRun | kChat | kInspect;
+constexpr unsigned kSamples = kRun | kChat | kServe | kInspect;
 constexpr int64_t kMaxHistory = 131072;  // as the sampler
 constexpr double kMost = 1000;
 

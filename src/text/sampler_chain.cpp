@@ -82,6 +82,10 @@ const std::vector<SamplerStep>& default_sampler_steps() {
   return steps;
 }
 
+std::string_view sampler_step_name(SamplerStep step) {
+  return std::find_if(kSteps.begin(), kSteps.end(), [&](const StepName& one) { return one.step == step; })->name;
+}
+
 std::string sampler_step_names() {
   std::string names;
   for (const StepName& one : kSteps) {

@@ -31,6 +31,7 @@ enum class SamplerStep : uint8_t {
 const std::vector<SamplerStep>& default_sampler_steps();
 // "penalties;dry;top_k;…" as llama.cpp names them; empty: no step but the draw.
 Result<std::vector<SamplerStep>> parse_sampler_steps(std::string_view text);
+std::string_view sampler_step_name(SamplerStep step);
 // The names, in the default order.
 std::string sampler_step_names();
 

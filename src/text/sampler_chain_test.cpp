@@ -106,6 +106,8 @@ TEST(SamplerChain, NamesAreLlamaCpps) {
   EXPECT_EQ(*parse_sampler_steps("min-p;temperature"),
             (std::vector<SamplerStep>{SamplerStep::kMinP, SamplerStep::kTemperature}));
   EXPECT_TRUE(parse_sampler_steps("")->empty());
+  for (const SamplerStep step : default_sampler_steps())
+    EXPECT_EQ(parse_sampler_steps(sampler_step_name(step))->front(), step);
   const auto unknown = parse_sampler_steps("top_k;magic");
   ASSERT_FALSE(unknown.ok());
   EXPECT_NE(unknown.error().message.find("'magic'"), std::string::npos);

@@ -131,6 +131,24 @@ TEST(ServerAnswers, StopStringsGrammarsAndSchemasHold) {
   EXPECT_EQ(server.post("/v1/chat/completions", schema).json()["choices"][0]["message"]["content"], "\"42\"");
 }
 
+TEST(ServerAnswers, SamplersAreTheRequestsChoice) {
+  const TestServer server;
+  const json body = {
+      {"prompt", "one two three one two three one"}, {"n_predict", 12}, {"seed", 3}, {"temperature", 5.0}};
+  const auto with = [&](const json& more) {
+    json changed = body;
+    changed.update(more);
+    return server.post("/completion", changed).json();
+  };
+  const json hot = with(json::object());
+  EXPECT_EQ(with(json::object())["content"], hot["content"]);
+  const json narrow = with({{"samplers", {"top_k", "temperature"}}, {"top_k", 1}});
+  EXPECT_EQ(narrow["generation_settings"]["samplers"], (json{"top_k", "temperature"}));
+  EXPECT_EQ(narrow["content"], with({{"temperature", 0}})["content"]) << "one candidate is the likeliest";
+  EXPECT_NE(hot["content"], narrow["content"]);
+  EXPECT_NE(with({{"mirostat", 2}, {"mirostat_tau", 0.1}})["content"], hot["content"]);
+}
+
 TEST(ServerAnswers, LogProbabilitiesAreThoseOfTheLogits) {
   const TestServer server;
   const json answer = server.post("/completion", {{"prompt", "The key is"}, {"n_predict", 3}, {"n_probs", 5}}).json();

@@ -39,6 +39,10 @@ TEST(ServerMistakes, AreAnsweredWithTheFieldNamed) {
                                                          {"min_p", json::array()},
                                                          {"repeat_last_n", 1000000000},
                                                          {"timeout", -1},
+                                                         {"samplers", {"magic"}},
+                                                         {"mirostat", 3},
+                                                         {"xtc_probability", 2},
+                                                         {"dry_sequence_breakers", {1}},
                                                          {"prompt", nullptr}};
   for (const auto& [name, value] : bad) {
     json body = good;

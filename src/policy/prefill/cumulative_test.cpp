@@ -11,7 +11,7 @@
 namespace ei::policy {
 namespace {
 
-PrefillOptions small(const char* name) {
+PrefillOptions small_prefill(const char* name) {
   PrefillOptions options = find_method(name)->prefill;
   options.segment = 64;
   options.block = 8;
@@ -21,7 +21,7 @@ PrefillOptions small(const char* name) {
 }
 
 TEST(Cumulative, ReadsAsManyBlocksAsCoverTheShareAndNeverLessThanItsBudget) {
-  const PrefillOptions options = small("cumulative");
+  const PrefillOptions options = small_prefill("cumulative");
   EXPECT_EQ(find_method("cumulative")->prefill.cover, 0.95);
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     const testing::PrefillTrace trace = testing::random_trace(options, seed);
@@ -39,7 +39,7 @@ TEST(Cumulative, ReadsAsManyBlocksAsCoverTheShareAndNeverLessThanItsBudget) {
 }
 
 TEST(RandomPrefill, NamesAscendingBlocksBeforeTheSegmentAllEquallyOften) {
-  const PrefillOptions options = small("random-prefill");
+  const PrefillOptions options = small_prefill("random-prefill");
   const auto method = make_prefill_method(options, {.layers = 400, .kv_heads = 2});
   ASSERT_TRUE(method->chooses());
   std::vector<int> taken(24);

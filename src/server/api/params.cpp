@@ -13,13 +13,43 @@ namespace {
 constexpr int64_t kMaxTokens = int64_t{1} << 31;
 constexpr int kMaxChoices = 128;
 constexpr size_t kMaxStops = 64;
+constexpr size_t kMaxSamplers = 64;
+constexpr int64_t kMaxHistory = 131072;  // as the sampler
 constexpr size_t kMaxBiases = 100000;
 constexpr float kNever = -std::numeric_limits<float>::infinity();
+
+// The names of samplers in their order, as llama.cpp spells them.
+void read_steps(Fields& fields, text::SamplerOptions& sampler) {
+  if (!fields.has("samplers")) return;
+  std::string names;
+  for (const std::string& name : fields.texts("samplers", kMaxSamplers)) names += (names.empty() ? "" : ";") + name;
+  Result<std::vector<text::SamplerStep>> steps = text::parse_sampler_steps(names);
+  if (!steps.ok()) return fields.fail("samplers", steps.error().message);
+  sampler.steps = std::move(steps).value();
+}
 
 void read_sampler(Fields& fields, text::SamplerOptions& sampler) {
   const auto real = [&](const char* name, float& value, double low, double high) {
     value = static_cast<float>(fields.number(name, static_cast<double>(value), low, high));
   };
+  const auto whole = [&](const char* name, int& value, int64_t low, int64_t high) {
+    value = static_cast<int>(fields.whole(name, value, low, high));
+  };
+  real("top_n_sigma", sampler.top_n_sigma, -1, 1000);
+  real("xtc_probability", sampler.xtc_probability, 0, 1);
+  real("xtc_threshold", sampler.xtc_threshold, 0, 1);
+  real("dynatemp_range", sampler.dynatemp_range, 0, 1000);
+  real("dynatemp_exponent", sampler.dynatemp_exponent, 0, 1000);
+  whole("mirostat", sampler.mirostat, 0, 2);
+  real("mirostat_tau", sampler.mirostat_tau, 0, 1000);
+  real("mirostat_eta", sampler.mirostat_eta, 0, 1000);
+  real("dry_multiplier", sampler.dry_multiplier, 0, 1000);
+  real("dry_base", sampler.dry_base, 0, 1000);
+  whole("dry_allowed_length", sampler.dry_allowed_length, 0, kMaxHistory);
+  whole("dry_penalty_last_n", sampler.dry_penalty_last_n, -1, kMaxHistory);
+  if (fields.has("dry_sequence_breakers"))
+    sampler.dry_sequence_breakers = fields.texts("dry_sequence_breakers", kMaxSamplers);
+  read_steps(fields, sampler);
   real("temperature", sampler.temp, -1000, 1000);
   real("top_p", sampler.top_p, 0, 1);
   real("min_p", sampler.min_p, 0, 1);
@@ -28,7 +58,7 @@ void read_sampler(Fields& fields, text::SamplerOptions& sampler) {
   real("presence_penalty", sampler.presence_penalty, -1000, 1000);
   real("frequency_penalty", sampler.frequency_penalty, -1000, 1000);
   sampler.top_k = static_cast<int>(std::max<int64_t>(fields.whole("top_k", sampler.top_k, -1, 1 << 30), 0));
-  sampler.repeat_last_n = static_cast<int>(fields.whole("repeat_last_n", sampler.repeat_last_n, -1, 131072));
+  whole("repeat_last_n", sampler.repeat_last_n, -1, kMaxHistory);
   const int64_t seed = fields.whole("seed", static_cast<int64_t>(sampler.seed), std::numeric_limits<int32_t>::min(),
                                     std::numeric_limits<uint32_t>::max());
   sampler.seed = seed < 0 ? text::kRandomSeed : static_cast<uint32_t>(seed);
@@ -157,6 +187,8 @@ Json settings_json(const Params& params, const text::Tokenizer& tokenizer) {
     for (text::Token token = 0; token < tokenizer.vocab_size(); ++token)
       if (tokenizer.is_end_of_generation(token)) biases.push_back({{"token", token}, {"bias", nullptr}});
   }
+  Json steps = Json::array();
+  for (const text::SamplerStep step : sampler.steps) steps.push_back(text::sampler_step_name(step));
   Json json = {{"seed", sampler.seed},
                {"temperature", sampler.temp},
                {"top_k", sampler.top_k},
@@ -175,18 +207,25 @@ Json settings_json(const Params& params, const text::Tokenizer& tokenizer) {
                {"logit_bias", std::move(biases)},
                {"n_probs", params.probabilities},
                {"grammar", sampler.grammar},
-               {"samplers", {"penalties", "top_k", "typ_p", "top_p", "min_p", "temperature"}},
+               {"samplers", std::move(steps)},
                {"timings_per_token", params.timings_per_token},
                {"method", params.method.method},
                {"method_options", policy::options_text(params.method)}};
-  // Samplers of llama.cpp that this one has not: off.
-  json.update(Json{{"mirostat", 0},
-                   {"xtc_probability", 0.0},
-                   {"dry_multiplier", 0.0},
-                   {"dynatemp_range", 0.0},
-                   {"top_n_sigma", -1.0},
-                   {"adaptive_target", -1.0},
-                   {"adaptive_decay", 0.0}});
+  json.update(Json{{"mirostat", sampler.mirostat},
+                   {"mirostat_tau", sampler.mirostat_tau},
+                   {"mirostat_eta", sampler.mirostat_eta},
+                   {"xtc_probability", sampler.xtc_probability},
+                   {"xtc_threshold", sampler.xtc_threshold},
+                   {"dry_multiplier", sampler.dry_multiplier},
+                   {"dry_base", sampler.dry_base},
+                   {"dry_allowed_length", sampler.dry_allowed_length},
+                   {"dry_penalty_last_n", sampler.dry_penalty_last_n},
+                   {"dry_sequence_breakers", sampler.dry_sequence_breakers},
+                   {"dynatemp_range", sampler.dynatemp_range},
+                   {"dynatemp_exponent", sampler.dynatemp_exponent},
+                   {"top_n_sigma", sampler.top_n_sigma}});
+  // A sampler of llama.cpp that this one has not: off.
+  json.update(Json{{"adaptive_target", -1.0}, {"adaptive_decay", 0.0}});
   return json;
 }
 
