@@ -11,7 +11,7 @@
 namespace ei::kv {
 namespace {
 
-constexpr int kAttention = 300;  // scratch slots
+constexpr int kStreamAttention = 300;  // scratch slots
 constexpr int kRatings = 301;
 constexpr int kChosen = 302;  // of shared memory
 constexpr int kCounts = 303;
@@ -38,7 +38,7 @@ bool Compressor::chosen_by(const Stream& stream) const {
 Status Compressor::prepare(Stream& stream, int64_t slots, Decision& decision) const {
   const int64_t sets = std::max(method_->num_sets(), shape_.kv_heads);
   const int64_t all = sets * slots;
-  EI_ASSIGN_OR_RETURN(const Matrix attention, stream.scratch(kAttention, shape_.heads, slots));
+  EI_ASSIGN_OR_RETURN(const Matrix attention, stream.scratch(kStreamAttention, shape_.heads, slots));
   EI_ASSIGN_OR_RETURN(const Matrix ratings, stream.scratch(kRatings, sets, slots));
   decision.attention = attention.data;
   decision.rated = ratings.data;
