@@ -79,11 +79,11 @@ TEST(KvMethod, MeasuresEntropiesWhereTheyDivideTheLayers) {
   options.queries = QuerySource::kSampled;
   EXPECT_TRUE(make_kv_method(options, {})->needs().row_entropy);
   EXPECT_EQ(make_kv_method(options, {})->needs().queries, QuerySource::kSampled);
-  const Floats attention(20, 1.0f);
+  const Floats attention(3 * 20, 1.0f);
   const Floats entropies = {1, 2, 6};
   const Counts lengths = {20};
   const LayerRating rating =
-      make_kv_method(options, {.layers = 1, .heads = 1, .kv_heads = 1})
+      make_kv_method(options, {.layers = 1, .heads = 3, .kv_heads = 1})
           ->rate(
               {.layer = 0, .lengths = lengths, .attention = attention.data(), .stride = 20, .row_entropy = entropies});
   EXPECT_DOUBLE_EQ(rating.entropy, 3);
