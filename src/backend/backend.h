@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/scratch_slot.h"
 #include "base/cancel.h"
 #include "base/result.h"
 #include "kernels/attention/attention.h"
@@ -151,9 +152,9 @@ class Stream {
   virtual void host(std::function<void()> job) = 0;
 
   // Memory that lives until the stream does; grows, never shrinks. Contents undefined.
-  virtual Result<Matrix> scratch(int slot, int64_t rows, int64_t cols) = 0;
+  virtual Result<Matrix> scratch(const ScratchSlot& slot, int64_t rows, int64_t cols) = 0;
   // The same, for small arrays that operations write and host() jobs read.
-  virtual Result<float*> shared(int slot, int64_t count) = 0;
+  virtual Result<float*> shared(const ScratchSlot& slot, int64_t count) = 0;
   // Copies plain host data into stream memory (small tables: cos/sin). Valid until the next synchronize().
   virtual const void* stage(const void* data, size_t bytes) = 0;
 

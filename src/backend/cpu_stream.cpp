@@ -201,9 +201,9 @@ void CpuStream::copy(Matrix from, Matrix to) {
   });
 }
 
-Result<Matrix> CpuStream::scratch(int slot, int64_t rows, int64_t cols) {
+Result<Matrix> CpuStream::scratch(const ScratchSlot& slot, int64_t rows, int64_t cols) {
   const auto bytes = static_cast<size_t>(rows) * static_cast<size_t>(cols) * sizeof(float);
-  Buffer& buffer = scratch_[slot];
+  Buffer& buffer = scratch_[slot.id()];
   if (buffer.bytes() < bytes) {
     EI_ASSIGN_OR_RETURN(buffer, allocate_host(bytes));
   }

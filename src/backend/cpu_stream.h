@@ -46,8 +46,8 @@ class CpuStream : public Stream {
   void select_blocks(const kernels::SelectBlocksParams& params) override;
   void window_scores(const kernels::WindowScoreParams& params) override;
   void host(std::function<void()> job) override;
-  Result<Matrix> scratch(int slot, int64_t rows, int64_t cols) override;
-  Result<float*> shared(int slot, int64_t count) override;
+  Result<Matrix> scratch(const ScratchSlot& slot, int64_t rows, int64_t cols) override;
+  Result<float*> shared(const ScratchSlot& slot, int64_t count) override;
   const void* stage(const void* data, size_t bytes) override;
   Status synchronize() override;
   void read(Matrix from, float* to) override;

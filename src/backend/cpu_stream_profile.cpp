@@ -46,7 +46,7 @@ void CpuStream::peak_scores(const kernels::PeakScoreParams& wanted, std::span<co
     params.keys = kernels::key_panels(params.index);
     params.segment = static_cast<int32_t>(i);
     params.ranking += static_cast<int64_t>(i) * params.rows.kv_heads;
-    params.samples += static_cast<int64_t>(i) * params.rows.kv_heads;
+    if (params.samples != nullptr) params.samples += static_cast<int64_t>(i) * params.rows.kv_heads;
     void* memory = grow(profile_scratch_, peaks.scratch_bytes(params, device_.threads()));
     if (memory == nullptr) return;
     for (const auto step : {peaks.prepare, peaks.choose, peaks.score}) {
@@ -79,8 +79,8 @@ void CpuStream::host(std::function<void()> job) {
       &times_.plan_s);
 }
 
-Result<float*> CpuStream::shared(int slot, int64_t count) {
-  std::vector<float>& memory = shared_[slot];
+Result<float*> CpuStream::shared(const ScratchSlot& slot, int64_t count) {
+  std::vector<float>& memory = shared_[slot.id()];
   if (memory.size() < static_cast<size_t>(count)) memory.resize(static_cast<size_t>(count));
   return memory.data();
 }

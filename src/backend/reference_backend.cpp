@@ -180,7 +180,7 @@ class ReferenceStream : public Stream {
       params.keys.super_blocks = kernels::blocks_per_super(params.rows.grid);
       params.segment = static_cast<int32_t>(i);
       params.ranking += static_cast<int64_t>(i) * params.rows.kv_heads;
-      params.samples += static_cast<int64_t>(i) * params.rows.kv_heads;
+      if (params.samples != nullptr) params.samples += static_cast<int64_t>(i) * params.rows.kv_heads;
       kernels::reference_peak_scores(params);
     }
   }
@@ -193,14 +193,14 @@ class ReferenceStream : public Stream {
     if (!cancelled()) job();
   }
 
-  Result<float*> shared(int slot, int64_t count) override {
-    std::vector<float>& memory = shared_[slot];
+  Result<float*> shared(const ScratchSlot& slot, int64_t count) override {
+    std::vector<float>& memory = shared_[slot.id()];
     if (memory.size() < static_cast<size_t>(count)) memory.resize(static_cast<size_t>(count));
     return memory.data();
   }
 
-  Result<Matrix> scratch(int slot, int64_t rows, int64_t cols) override {
-    std::vector<float>& memory = scratch_[slot];
+  Result<Matrix> scratch(const ScratchSlot& slot, int64_t rows, int64_t cols) override {
+    std::vector<float>& memory = scratch_[slot.id()];
     if (memory.size() < static_cast<size_t>(rows * cols)) memory.resize(static_cast<size_t>(rows * cols));
     return Matrix{memory.data(), rows, cols, cols};
   }

@@ -6,9 +6,12 @@
 
 namespace ei {
 
+const ScratchSlot kLogitsSlot;
+
 namespace {
+const ScratchSlot kGathered;
 constexpr int64_t kLogitsBytes = int64_t{64} << 20;
-}
+}  // namespace
 
 WantedRows wanted_rows(int64_t count, const std::function<bool(int64_t row)>& wanted) {
   WantedRows found;
@@ -39,7 +42,7 @@ Result<Matrix> Session::State::more_logits(Matrix normed, std::span<const int64_
   if (rows.back() - rows.front() + 1 == count) {
     chosen = normed.row_range(rows.front(), count);
   } else {
-    EI_ASSIGN_OR_RETURN(chosen, stream->scratch(kGatherSlot, count, normed.cols));
+    EI_ASSIGN_OR_RETURN(chosen, stream->scratch(kGathered, count, normed.cols));
     for (int64_t i = 0; i < count; ++i)
       stream->copy(normed.row_range(rows[static_cast<size_t>(i)], 1), chosen.row_range(i, 1));
   }

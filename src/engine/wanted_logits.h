@@ -7,11 +7,11 @@
 #include <span>
 #include <vector>
 
+#include "backend/scratch_slot.h"
+
 namespace ei {
 
-// Scratch slots of the stream; those below belong to the model.
-inline constexpr int kGatherSlot = 99;
-inline constexpr int kLogitsSlot = 100;
+extern const ScratchSlot kLogitsSlot;
 
 struct WantedRows {
   int64_t tail = 0;           // rows of the chunk from the first wanted one on: these are computed to their end

@@ -10,8 +10,7 @@
 namespace ei::kv {
 namespace {
 
-constexpr int kAttention = 300;  // of shared memory
-constexpr int kEntropy = 301;
+const ScratchSlot kAttention, kEntropy;
 
 policy::KvShape method_shape(const CompressorShape& shape) {
   const auto global = std::count(shape.windows.begin(), shape.windows.end(), 0);

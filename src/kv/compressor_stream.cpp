@@ -11,10 +11,7 @@
 namespace ei::kv {
 namespace {
 
-constexpr int kStreamAttention = 300;  // scratch slots
-constexpr int kRatings = 301;
-constexpr int kChosen = 302;  // of shared memory
-constexpr int kCounts = 303;
+const ScratchSlot kStreamAttention, kRatings, kChosen, kCounts;
 constexpr int32_t kMostPooled = 1024;  // neighbours
 
 bool adaptive(const policy::KvOptions& options) { return options.share == policy::KvShare::kAdaptive; }

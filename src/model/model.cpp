@@ -3,7 +3,7 @@
 namespace ei::model {
 
 namespace {
-enum Slot : int { kX, kNormed, kQkv, kAttended, kBranch, kGateUp, kHidden };
+const ScratchSlot kX, kNormed, kQkv, kAttended, kBranch, kGateUp, kHidden;
 }  // namespace
 
 Activations Activations::rows(int64_t begin, int64_t count) const {

@@ -1,7 +1,9 @@
 // What a sparse prefill decided: which blocks of earlier keys every segment of queries reads, per kv_head.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace ei {
@@ -24,6 +26,13 @@ struct BlockPlan {
   std::vector<uint8_t> dense;    // [num_segments]
   std::vector<int64_t> offsets;  // [kv_heads * num_segments + 1]
   std::vector<int32_t> blocks;   // [offsets.back()]
+
+  // The list of segment first_segment + i.
+  size_t list(int32_t kv_head, int32_t i) const { return static_cast<size_t>(kv_head * num_segments + i); }
+  int64_t count(size_t list) const { return offsets[list + 1] - offsets[list]; }
+  std::span<int32_t> blocks_of(size_t list) {
+    return {blocks.data() + offsets[list], static_cast<size_t>(count(list))};
+  }
 };
 
 // Slots that survive a compression of one kv_head, ascending.

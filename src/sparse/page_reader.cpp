@@ -7,7 +7,7 @@
 namespace ei::sparse {
 
 namespace {
-constexpr int kBounds = 210;               // scratch slot, apart from the planner's
+const ScratchSlot kBounds;
 constexpr int64_t kReservedTokens = 8192;  // at a time
 
 std::vector<uint8_t> paged_layers(const policy::KvOptions& options, const PageShape& shape) {

@@ -13,6 +13,7 @@
 #include "kernels/attention/random_kv.h"
 #include "policy/prefill/growth.h"
 #include "policy/prefill/plan_layout.h"
+#include "policy/prefill/walk.h"
 
 namespace ei::golden {
 namespace {
@@ -86,21 +87,32 @@ class PrefillLayer {
     }
   }
 
-  // What the method decides on the measured entropies, by the code that a session runs.
+  // What is decided on the measured entropies, by the code that a session runs.
+  policy::LayerRecords decide(const PrefillOptions& options) const {
+    const int layer = options.layer_skip;
+    const policy::PrefillShape shape{.layers = layer + 1, .kv_heads = inputs_.shape().kv_heads};
+    policy::PrefillWalk walk(policy::make_prefill_method(options, shape), shape);
+    walk.begin_prompt(inputs_.shape().tokens);
+    walk.begin_chunk(0, inputs_.shape().tokens);
+    walk.begin_layer(layer, inputs_.shape().tokens);
+    policy::LayerRecords& run = walk.run(layer);
+    for (size_t i = 0; i < run.size(); ++i)
+      for (size_t h = 0; h < run[i].heads.size(); ++h)
+        run[i].heads[h].midrange_entropy = profile_.entropy[h * run.size() + i];
+    walk.decide(layer);
+    return run;
+  }
   policy::LayerRecords decide(SparseMode mode) const {
     PrefillOptions options = options_;
     options.mode = mode;
-    const auto method = policy::make_prefill_method(options, {.kv_heads = inputs_.shape().kv_heads});
-    policy::LayerRecords run(static_cast<size_t>(segments_));
-    for (size_t i = 0; i < run.size(); ++i) {
-      run[i].segment = static_cast<int32_t>(i);
-      run[i].dense = is_dense_segment(options, run[i].segment, inputs_.shape().tokens);
-      run[i].heads.resize(static_cast<size_t>(inputs_.shape().kv_heads));
-      for (size_t h = 0; h < run[i].heads.size(); ++h)
-        run[i].heads[h].midrange_entropy = profile_.entropy[h * run.size() + i];
-    }
-    method->decide({.layer = options.layer_skip, .segment = 0}, {}, run);
-    return run;
+    return decide(options);
+  }
+  // The released code counts for segments that read everything as well.
+  policy::LayerRecords decide_for_all() const {
+    PrefillOptions options = options_;
+    options.threshold = 0;
+    options.last_dense = false;
+    return decide(options);
   }
 
   // In the order of the golden lists, [kv_heads, segments].
@@ -113,7 +125,7 @@ class PrefillLayer {
   }
 
   void check_budgets() {
-    const policy::LayerRecords run = decide(SparseMode::kRagged);
+    const policy::LayerRecords run = decide_for_all();
     counts_ = by_head(run, &policy::HeadRecord::blocks);
     if (fields_.contains("rigid")) {
       std::vector<int32_t> rigid;
@@ -133,7 +145,7 @@ class PrefillLayer {
 
   // counts_ as records, every kv_head with the largest of its segment.
   policy::LayerRecords collapsed() const {
-    policy::LayerRecords run = with_counts(decide(SparseMode::kRagged));
+    policy::LayerRecords run = with_counts(decide_for_all());
     for (policy::SegmentRecord& record : run) policy::collapse_counts(record);
     return run;
   }
@@ -177,7 +189,11 @@ class PrefillLayer {
         policy::ranks_on_probabilities(options) ? profile_.probabilities : profile_.scores;
     policy::LayerRecords run = decide(*mode);
     // Where a count was one off within what is allowed, what follows is compared at the golden one.
-    if (allowance_used_) run = *mode == SparseMode::kRagged ? with_counts(std::move(run)) : collapsed();
+    if (allowance_used_) {
+      run = with_counts(std::move(run));
+      for (policy::SegmentRecord& record : run)
+        if (*mode != SparseMode::kRagged) policy::collapse_counts(record);
+    }
     BlockPlan plan;
     policy::lay_out_plan(options.grid(), run, plan);
     kernels_.select_blocks({.rows = profile_.rows, .values = values.data(), .plan = &plan});

@@ -102,15 +102,15 @@ class GuardedStream final : public Stream {
       job();
     });
   }
-  Result<Matrix> scratch(int slot, int64_t rows, int64_t cols) override {
-    Buffer& buffer = scratch_[slot];
+  Result<Matrix> scratch(const ScratchSlot& slot, int64_t rows, int64_t cols) override {
+    Buffer& buffer = scratch_[slot.id()];
     const size_t bytes = static_cast<size_t>(rows * cols) * sizeof(float);
     if (buffer.bytes() < bytes) {
       EI_ASSIGN_OR_RETURN(buffer, memory_.allocate(bytes));
     }
     return Matrix{static_cast<float*>(buffer.data()), rows, cols, cols};
   }
-  Result<float*> shared(int slot, int64_t count) override { return inner_->shared(slot, count); }
+  Result<float*> shared(const ScratchSlot& slot, int64_t count) override { return inner_->shared(slot, count); }
   const void* stage(const void* data, size_t bytes) override { return inner_->stage(data, bytes); }
   Status synchronize() override {
     ++guard_.waits;

@@ -1,14 +1,15 @@
-// Drives a prefill method as the planner does, over measurements made up for the purpose: for tests without a model.
+// Drives a prefill method by the code that the planner runs, over measurements made up for the purpose: for tests
+// without a model.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
+#include <span>
 #include <vector>
 
 #include "base/random.h"
-#include "policy/prefill/method.h"
 #include "policy/prefill/plan_layout.h"
+#include "policy/prefill/walk.h"
 
 namespace ei::testing {
 
@@ -23,6 +24,9 @@ struct PrefillTrace {
   int32_t layers = 1;
   int32_t kv_heads = 1;
   int64_t tokens = 0;
+  // What ranking costs next to the model's products: by default nothing does, so that every row ranks.
+  double products = 0;
+  double per_key = 0;
   std::vector<HeadMeasure> measures;  // [layers, segments, kv_heads]
 
   int32_t segments(const policy::PrefillOptions& options) const {
@@ -40,6 +44,9 @@ inline PrefillTrace random_trace(const policy::PrefillOptions& options, uint64_t
   trace.layers = static_cast<int32_t>(random.between(1, 4));
   trace.kv_heads = static_cast<int32_t>(random.between(1, 3));
   trace.tokens = random.between(1, 40 * options.segment);
+  // Segments in which every row ranks, some rows do, and one query for a kv_head, in one trace.
+  trace.products = 1e6;
+  trace.per_key = 0.3 * trace.products / static_cast<double>(4 * options.segment);
   const int64_t count = int64_t{trace.layers} * trace.segments(options) * trace.kv_heads;
   for (int64_t i = 0; i < count; ++i) {
     HeadMeasure one;
@@ -56,88 +63,77 @@ inline PrefillTrace random_trace(const policy::PrefillOptions& options, uint64_t
   return trace;
 }
 
-// Reads a trace in chunks whose ends `cut` proposes: cut(first segment) gives the end of the chunk.
+// Reads a trace in chunks, through the walk that the planner takes, with the trace's measurements in place of kernels'.
 class PrefillRun {
  public:
   PrefillRun(const policy::PrefillOptions& options, const PrefillTrace& trace)
-      : trace_(trace),
-        method_(policy::make_prefill_method(options, {.layers = trace.layers,
-                                                      .kv_heads = trace.kv_heads,
-                                                      .choosing_heads = (trace.layers - 1) * trace.kv_heads})),
-        records_(static_cast<size_t>(trace.layers)) {}
+      : trace_(trace), walk_(policy::make_prefill_method(options, shape_of(trace)), shape_of(trace)) {
+    walk_.begin_prompt(trace.tokens);
+  }
 
+  // cut(first segment) proposes the end of a chunk.
   template <typename Cut>
   void read(Cut cut) {
-    const policy::PrefillOptions& options = method_->options();
-    for (int32_t begin = 0; begin < trace_.segments(options);) {
-      int32_t end = std::min(trace_.segments(options), std::max(begin + 1, cut(begin)));
-      if (const int32_t pool = method_->pool_segments(); pool > 0) end = std::min(end, (begin / pool + 1) * pool);
-      read_chunk(begin, end);
-      begin = end;
+    const policy::PrefillOptions& options = walk_.options();
+    for (int64_t first = 0; first < trace_.tokens;) {
+      const auto segment = static_cast<int32_t>(first / options.segment);
+      const int64_t batch = int64_t{cut(segment) - segment} * options.segment;
+      const int64_t end = walk_.chunk_end(first, batch);
+      read_tokens(first, end);
+      first = end;
     }
   }
   void read_whole() {
-    read([](int32_t) { return 1 << 30; });
-  }
-
-  const policy::PrefillMethod& method() const { return *method_; }
-  const policy::LayerRecords& records(int32_t layer) const { return records_[static_cast<size_t>(layer)]; }
-  // The layout of all segments of a layer.
-  BlockPlan plan(int32_t layer) const {
-    BlockPlan plan;
-    policy::lay_out_plan(method_->options().grid(), records(layer), plan);
-    return plan;
-  }
-  void forget_from(int32_t segment) {
-    for (policy::LayerRecords& records : records_)
-      while (!records.empty() && records.back().segment >= segment) records.pop_back();
+    read([](int32_t) { return 1 << 20; });
   }
   // Segments [begin, end) of all layers; the first may be one that is there already, and is replaced.
   void read_chunk(int32_t begin, int32_t end) {
-    std::vector<policy::LayerRecords> runs;
-    for (int32_t layer = 0; layer < trace_.layers; ++layer) runs.push_back(read_layer(layer, begin, end));
-    for (size_t layer = 0; layer < runs.size(); ++layer) {
-      policy::LayerRecords& past = records_[layer];
-      if (!past.empty() && past.back().segment == begin) past.pop_back();
-      past.insert(past.end(), runs[layer].begin(), runs[layer].end());
-    }
+    const int64_t segment = walk_.options().segment;
+    read_tokens(begin * segment, std::min(end * segment, trace_.tokens));
   }
 
+  const policy::PrefillMethod& method() const { return walk_.method(); }
+  const policy::LayerRecords& records(int32_t layer) const { return walk_.records(layer); }
+  // The layout of all segments of a layer.
+  BlockPlan plan(int32_t layer) const {
+    BlockPlan plan;
+    policy::lay_out_plan(walk_.options().grid(), records(layer), plan);
+    return plan;
+  }
+  void forget_from(int32_t segment) { walk_.truncate(int64_t{segment} * walk_.options().segment); }
+
  private:
-  policy::LayerRecords read_layer(int32_t layer, int32_t begin, int32_t end) const {
-    const policy::PrefillOptions& options = method_->options();
-    const policy::LayerRecords& past = records(layer);
-    auto behind = past.end();
-    while (behind != past.begin() && std::prev(behind)->segment >= begin) --behind;
-    const policy::SegmentRecord* previous = behind == past.begin() ? nullptr : &*std::prev(behind);
-    const policy::PrefillHistory history{.previous = previous, .layers = records_};
-    policy::LayerRecords run;
-    run.reserve(static_cast<size_t>(end - begin));
-    for (int32_t segment = begin; segment < end; ++segment) {
-      policy::SegmentRecord& record = run.emplace_back();
-      record.segment = segment;
-      record.dense = policy::is_dense_segment(options, segment, trace_.tokens);
-      record.heads.resize(static_cast<size_t>(trace_.kv_heads));
-      const policy::SegmentRecord* before = segment == begin ? previous : &run[run.size() - 2];
-      const bool sampled = method_->samples(segment) && layer + 1 < trace_.layers;
-      const policy::SegmentPlace place{
-          .layer = layer, .segment = segment, .rows = options.segment, .attends = !record.dense, .sampled = sampled};
-      method_->rank(place, {.previous = before, .layers = records_}, record);
-      for (size_t h = 0; h < record.heads.size(); ++h) {
-        record.heads[h].midrange_entropy = trace_.at(options, layer, segment, h).midrange_entropy;
-        record.heads[h].covering = trace_.at(options, layer, segment, h).covering;
-        record.heads[h].sampled = sampled;
-        if (sampled) record.heads[h].sample = trace_.at(options, layer, segment, h).sample;
-      }
-      method_->observe(before, record);
+  static policy::PrefillShape shape_of(const PrefillTrace& trace) {
+    return {.layers = trace.layers,
+            .kv_heads = trace.kv_heads,
+            .products = trace.products,
+            .per_key = trace.per_key,
+            .choosing_heads = (trace.layers - 1) * trace.kv_heads};
+  }
+
+  void read_tokens(int64_t first, int64_t end) {
+    walk_.begin_chunk(first, end - first);
+    for (int32_t layer = 0; layer < trace_.layers; ++layer) {
+      const std::span<const policy::SegmentPlace> places = walk_.begin_layer(layer, end - first);
+      for (size_t i = 0; i < places.size(); ++i) measure(places[i], walk_.run(layer)[i]);
+      walk_.decide(layer);
     }
-    method_->decide({.layer = layer, .segment = begin}, history, run);
-    return run;
+    walk_.finish_chunk();
+  }
+
+  void measure(const policy::SegmentPlace& place, policy::SegmentRecord& record) const {
+    for (size_t h = 0; h < record.heads.size(); ++h) {
+      const HeadMeasure& made_up = trace_.at(walk_.options(), place.layer, place.segment, h);
+      policy::HeadRecord& head = record.heads[h];
+      head.midrange_entropy = made_up.midrange_entropy;
+      head.covering = made_up.covering;
+      head.sampled = place.sampled;
+      if (place.sampled) head.sample = made_up.sample;
+    }
   }
 
   const PrefillTrace& trace_;
-  std::unique_ptr<policy::PrefillMethod> method_;
-  std::vector<policy::LayerRecords> records_;  // [layers]
+  policy::PrefillWalk walk_;
 };
 
 }  // namespace ei::testing

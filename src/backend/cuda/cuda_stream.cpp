@@ -169,9 +169,9 @@ void CudaStream::run_job(const std::function<void()>& job) {
   }
 }
 
-Result<Matrix> CudaStream::scratch(int slot, int64_t rows, int64_t cols) {
+Result<Matrix> CudaStream::scratch(const ScratchSlot& slot, int64_t rows, int64_t cols) {
   const auto bytes = static_cast<size_t>(rows) * static_cast<size_t>(cols) * sizeof(float);
-  Scratch& scratch = scratch_[slot];
+  Scratch& scratch = scratch_[slot.id()];
   if (scratch.memory.bytes() < bytes) {
     EI_ASSIGN_OR_RETURN(Buffer larger, allocate_device(bytes));
     if (scratch.memory.bytes() > 0) retired_.push_back(std::move(scratch.memory));
@@ -183,9 +183,9 @@ Result<Matrix> CudaStream::scratch(int slot, int64_t rows, int64_t cols) {
   return Matrix{static_cast<float*>(scratch.memory.data()), rows, cols, cols};
 }
 
-Result<float*> CudaStream::shared(int slot, int64_t count) {
+Result<float*> CudaStream::shared(const ScratchSlot& slot, int64_t count) {
   const auto bytes = static_cast<size_t>(count) * sizeof(float);
-  Buffer& buffer = shared_[slot];
+  Buffer& buffer = shared_[slot.id()];
   if (buffer.bytes() < bytes) {
     EI_ASSIGN_OR_RETURN(Buffer larger, allocate_pinned(bytes));
     if (buffer.bytes() > 0) retired_.push_back(std::move(buffer));

@@ -197,7 +197,7 @@ struct PeakScoreParams {
   int64_t most_queries = 1;               // that ranking may give a kv_head
   bool weighs_heads = true;               // may it be GroupQuery::kLeastLocal?
   float* scores = nullptr;                // rows; those of `segment` are written
-  AttentionSample* samples = nullptr;     // [kv_heads], written where ranking asks for it
+  AttentionSample* samples = nullptr;     // [kv_heads], written where ranking asks for it; null: nowhere
   // [kv_heads, rows of the segment, most_queries], written densely where rows are chosen; null: not wanted.
   float* row_bounds = nullptr;
   float* super_bounds = nullptr;  // [kv_heads, whole super-blocks], written where blocks are; null: not wanted

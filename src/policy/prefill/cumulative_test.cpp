@@ -15,7 +15,8 @@ PrefillOptions small_prefill(const char* name) {
   PrefillOptions options = find_method(name)->prefill;
   options.segment = 64;
   options.block = 8;
-  options.threshold = 128;
+  options.threshold = 0;  // no segment reads everything
+  options.last_dense = false;
   options.base_budget = 40;
   return options;
 }

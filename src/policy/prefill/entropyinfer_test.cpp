@@ -25,6 +25,7 @@ PrefillOptions entropy_options() {
   options.local_budget = 8;
   options.density = 0.2;
   options.density_base = 0;
+  options.last_dense = false;
   return options;
 }
 
@@ -36,7 +37,7 @@ class PlainReference {
   int32_t count(int32_t layer, int32_t segment, size_t h) const {
     const int32_t all = segment * options_.segment / options_.block;
     double share = density(segment);
-    if (share >= 1) return all;
+    if (share >= 1 || is_dense_segment(options_, segment, trace_.tokens)) return all;
     const double own = weight(layer, segment, h);
     const int32_t known = segment / 8 * 8;
     const std::vector<double> pool = pool_weights(known);
@@ -49,7 +50,8 @@ class PlainReference {
 
  private:
   bool sampled(int32_t layer, int32_t segment) const {
-    if (layer + 1 == trace_.layers || segment < 2) return false;
+    const bool whole = (segment + 1) * options_.segment <= trace_.tokens;
+    if (layer + 1 == trace_.layers || segment < 2 || !whole) return false;
     const bool early = segment < 8 || segment * options_.segment < options_.threshold;
     int32_t every = options_.sample_every;
     while (segment >= 16 * every) every *= 2;

@@ -18,6 +18,7 @@ PrefillOptions growth_options() {
   options.block = 8;
   options.threshold = 256;
   options.base_budget = 256;
+  options.last_dense = false;
   return options;
 }
 
@@ -158,6 +159,7 @@ TEST(Options, AreRefusedWithTheValueThatIsWrong) {
 
 TEST(Options, MakeTheFirstAndTheLastSegmentsDense) {
   PrefillOptions options = growth_options();
+  options.last_dense = true;
   EXPECT_TRUE(is_dense_segment(options, 3, 1000));   // begins before the threshold
   EXPECT_FALSE(is_dense_segment(options, 4, 1000));  // rows 256..319
   EXPECT_FALSE(is_dense_segment(options, 14, 1000));

@@ -115,9 +115,6 @@ Status validate(const PrefillOptions& options) {
     return make_error(ErrorKind::kUsage, "budget rule %s works with --select %s only, not with %s; take %s",
                       std::string(rule->name).c_str(), block_rank_name(*rule->select), block_rank_name(options.select),
                       rules_for(options.select).c_str());
-  if (options.select == BlockRank::kAdaptive && options.block % 8 != 0)
-    return make_error(ErrorKind::kUsage, "select adaptive needs blocks of a multiple of 8 tokens, not of %d",
-                      options.block);
   if (options.min_budget < 0 || (options.base_budget > 0 && options.min_budget > options.base_budget))
     return make_error(ErrorKind::kUsage, "min budget must lie between 0 and the base budget: %d, base budget %d",
                       options.min_budget, options.base_budget);

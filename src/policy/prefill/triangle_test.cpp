@@ -11,7 +11,8 @@ TEST(Triangle, DeepLayersReadTheFirstAndTheLatestBlocks) {
   PrefillOptions options = find_method("triangle")->prefill;
   EXPECT_EQ(options.base_budget, 512);
   options.segment = 64;
-  options.threshold = 128;
+  options.threshold = 0;  // no segment reads everything
+  options.last_dense = false;
   options.base_budget = 40;
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     const testing::PrefillTrace trace = testing::random_trace(options, seed);

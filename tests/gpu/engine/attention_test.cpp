@@ -98,9 +98,9 @@ struct Layer {
     std::iota(positions.begin(), positions.end(), store.next_position() - static_cast<int32_t>(window));
     int64_t longest = 0;
     for (int h = 0; h < c.kv_heads; ++h) longest = std::max(longest, store.length(0, h));
-    float* scores = side.stream->shared(0, heads() * longest).value();
+    float* scores = side.stream->shared(kSlots[0], heads() * longest).value();
     std::fill_n(scores, heads() * longest, 0.0f);
-    float* entropy = side.stream->shared(1, heads()).value();
+    float* entropy = side.stream->shared(kSlots[1], heads()).value();
     side.stream->window_scores({.q = q.data,
                                 .q_stride = q.stride,
                                 .positions = static_cast<const int32_t*>(

@@ -30,8 +30,8 @@ TEST_P(Operations, OnRowsMatchTheReference) {
         const auto weight = side.vector(gain);
         const Matrix in = side.put(0, x, rows, 2 * cols);
         const Matrix total = side.put(1, sum, rows, cols);
-        const Matrix out = side.stream->scratch(2, rows, cols).value();
-        const Matrix part = side.stream->scratch(3, rows, 2 * cols).value();
+        const Matrix out = side.stream->scratch(kSlots[2], rows, cols).value();
+        const Matrix part = side.stream->scratch(kSlots[3], rows, 2 * cols).value();
         side.stream->rms_norm(in.columns(0, cols), *weight, 1e-5f, out);
         results[i].push_back(side.get(out));
         side.stream->add_rms_norm(in.columns(cols, cols), total, weight.get(), 1e-5f, out);
@@ -107,7 +107,7 @@ TEST_P(Operations, EmbeddingsMatchTheReference) {
     const Side& side = *sides[i];
     const HostTensor tensor{.name = "table", .type = 0, .rows = 50, .cols = 96, .data = values.data()};
     const auto table = side.backend->load_table(tensor).value();
-    const Matrix out = side.stream->scratch(0, 4, 96).value();
+    const Matrix out = side.stream->scratch(kSlots[0], 4, 96).value();
     side.stream->embed(*table, ids, 2.5f, out);
     results[i] = side.get(out);
   }
@@ -141,7 +141,7 @@ TEST(CudaProducts, InEightBitsAreCloseWhateverTheScaleOfARow) {
   for (int i = 0; i < 2; ++i) {
     const auto weight = sides[i]->matrix(weights, kOut, kIn, DType::kBF16);
     const Matrix in = sides[i]->put(0, x, kRows, kIn);
-    const Matrix out = sides[i]->stream->scratch(1, kRows, kOut).value();
+    const Matrix out = sides[i]->stream->scratch(kSlots[1], kRows, kOut).value();
     sides[i]->stream->enter(Phase::kPrompt, kRows);
     sides[i]->stream->matmul(*weight, in, out, nullptr);
     results[i] = sides[i]->get(out);
@@ -161,7 +161,7 @@ TEST(HostJobs, RunInTheirTurnAndSeeSharedMemory) {
   EI_NEEDS_GPU();
   const Side side("cuda");
   const Matrix x = side.put(0, normals(64, 1), 1, 64);
-  float* shared = side.stream->shared(0, 64).value();
+  float* shared = side.stream->shared(kSlots[0], 64).value();
   std::vector<float> seen;
   side.stream->copy(x, {shared, 1, 64, 64});
   side.stream->host([&] {
@@ -181,7 +181,7 @@ TEST(Failures, TooMuchMemoryIsAnErrorAndNothingElse) {
   const auto refused = side.backend->allocate(static_cast<size_t>(before) + (size_t{4} << 30));
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::kMemory);
-  EXPECT_EQ(side.stream->scratch(9, int64_t{1} << 20, int64_t{1} << 20).error().kind, ErrorKind::kMemory);
+  EXPECT_EQ(side.stream->scratch(kSlots[9], int64_t{1} << 20, int64_t{1} << 20).error().kind, ErrorKind::kMemory);
   EXPECT_TRUE(side.backend->allocate(size_t{1} << 20).ok());
   EXPECT_NEAR(static_cast<double>(side.backend->free_memory()), static_cast<double>(before), 64e6);
 }

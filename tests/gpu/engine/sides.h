@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <memory>
 #include <string>
@@ -12,6 +13,8 @@
 #include "base/random.h"
 
 namespace ei::testing {
+
+inline const std::array<ScratchSlot, 16> kSlots;
 
 // Empty where the cuda backend runs, otherwise why not.
 inline std::string why_no_gpu() {
@@ -82,7 +85,7 @@ struct Side {
     return std::move(weight).value();
   }
   Matrix put(int slot, const std::vector<float>& values, int64_t rows, int64_t cols) const {
-    const Matrix to = stream->scratch(slot, rows, cols).value();
+    const Matrix to = stream->scratch(kSlots[static_cast<size_t>(slot)], rows, cols).value();
     EXPECT_TRUE(backend->copy_in(to.data, values.data(), values.size() * sizeof(float)).ok());
     return to;
   }

@@ -35,8 +35,8 @@ Chosen choose(const std::string& backend, const Layer& layer, uint64_t seed) {
   for (float& score : scores) score = layer.ties ? std::round(2 * score) / 8 : std::exp(4 * score);
   const Matrix from = side.put(0, scores, sets * layer.group, longest);
   const Matrix ratings = side.put(1, std::vector<float>(static_cast<size_t>(all), NAN), 1, all);
-  auto* counts = reinterpret_cast<int32_t*>(side.stream->shared(2, sets).value());
-  auto* lists = reinterpret_cast<int32_t*>(side.stream->shared(3, sets * longest).value());
+  auto* counts = reinterpret_cast<int32_t*>(side.stream->shared(kSlots[2], sets).value());
+  auto* lists = reinterpret_cast<int32_t*>(side.stream->shared(kSlots[3], sets * longest).value());
   std::copy(layer.counts.begin(), layer.counts.end(), counts);
   std::fill_n(lists, sets * longest, -1);
   side.stream->rate_slots({.scores = from.data,

@@ -104,9 +104,9 @@ struct Chunk {
                         .first_super = first,
                         .supers = first == 0 ? supers / 2 : supers,
                         .out = {}});
-    auto* ranking = reinterpret_cast<BlockRanking*>(stream.shared(1, 16 * lists).value());
+    auto* ranking = reinterpret_cast<BlockRanking*>(stream.shared(kSlots[1], 16 * lists).value());
     std::copy(rankings.begin(), rankings.end(), ranking);
-    auto* found = reinterpret_cast<AttentionSample*>(stream.shared(2, 16 * lists).value());
+    auto* found = reinterpret_cast<AttentionSample*>(stream.shared(kSlots[2], 16 * lists).value());
     const Matrix scores =
         side.put(3, std::vector<float>(static_cast<size_t>(lists * rows.stride), -5.0f), lists, rows.stride);
     stream.peak_scores({.rows = rows,
@@ -258,7 +258,7 @@ TEST(CudaSelect, ListsAreTheReferences) {
       plan.offsets.assign(1, 0);
       for (const int32_t count : counts) plan.offsets.push_back(plan.offsets.back() + std::max(count, 0));
       plan.blocks.assign(static_cast<size_t>(plan.offsets.back()), -7);
-      auto* shared = reinterpret_cast<int32_t*>(side.stream->shared(0, lists).value());
+      auto* shared = reinterpret_cast<int32_t*>(side.stream->shared(kSlots[0], lists).value());
       std::copy(counts.begin(), counts.end(), shared);
       const Matrix scores = side.put(0, values, lists, rows.stride);
       side.stream->select_blocks({.rows = rows, .values = scores.data, .plan = &plan, .counts = shared});
@@ -289,7 +289,8 @@ TEST(CudaMidrange, ScoresAndEntropiesAreTheReferences) {
                                         .block_stride = width};
       stream.block_extremes(
           {.kv = chunk.store.view(0), .block = s.grid.block, .first_block = 0, .num_blocks = blocks, .out = keys});
-      const Matrix middle = stream.scratch(12, chunk.rows.num_segments, chunk.heads() * int64_t{s.head_dim}).value();
+      const Matrix middle =
+          stream.scratch(kSlots[12], chunk.rows.num_segments, chunk.heads() * int64_t{s.head_dim}).value();
       stream.query_midrange({.q = chunk.q.data,
                              .q_stride = chunk.q.stride,
                              .tokens = s.tokens,
@@ -307,7 +308,7 @@ TEST(CudaMidrange, ScoresAndEntropiesAreTheReferences) {
                            .keys = keys,
                            .scale = 0.125f,
                            .scores = scores.data});
-      float* entropy = stream.shared(15, chunk.lists).value();
+      float* entropy = stream.shared(kSlots[15], chunk.lists).value();
       stream.block_entropy({.rows = chunk.rows,
                             .scores = scores.data,
                             .previous = shares.data,

@@ -1,0 +1,22 @@
+// ScratchSlot: names one piece of a stream's memory. Each object is a piece of its own, in every stream, so that nobody
+// has to know who else asks for memory; usually a constant beside the code that uses the piece.
+#pragma once
+
+#include <atomic>
+
+namespace ei {
+
+class ScratchSlot {
+ public:
+  ScratchSlot() noexcept : id_(next_++) {}
+  ScratchSlot(const ScratchSlot&) = delete;
+  ScratchSlot& operator=(const ScratchSlot&) = delete;
+
+  int id() const { return id_; }
+
+ private:
+  static inline std::atomic<int> next_ = 0;
+  int id_;
+};
+
+}  // namespace ei

@@ -1,0 +1,256 @@
+// The planner against one without streams, steps and index (support/plain_planner.h): the same records and the same
+// blocks, for every method, on every backend whose device is the CPU.
+#include "sparse/planner.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "policy/registry.h"
+#include "support/plain_planner.h"
+
+namespace ei::sparse {
+namespace {
+
+constexpr int32_t kLayers = 3;
+constexpr kernels::AttentionShape kLayerShape{
+    .head_dim = 32, .kv_heads = 2, .group = 2, .tokens = 600, .context = 600, .page_slots = 64};
+
+policy::PrefillOptions in_small(policy::PrefillOptions options) {
+  options.segment = 32;
+  options.block = 8;
+  options.threshold = 64;
+  options.local_budget = 16;
+  options.density_base = 32;
+  if (options.rule != policy::PrefillRule::kEntropy) options.base_budget = 64;
+  return options;
+}
+
+std::vector<std::pair<std::string, policy::PrefillOptions>> sparse_methods() {
+  std::vector<std::pair<std::string, policy::PrefillOptions>> all;
+  for (const policy::Method& method : policy::methods())
+    if (method.prefill.rule != policy::PrefillRule::kDense) all.emplace_back(method.name, in_small(method.prefill));
+  policy::PrefillOptions by_peaks = in_small(policy::find_method("entropyinfer")->prefill);
+  for (const policy::PrefillRule rule :
+       {policy::PrefillRule::kHabit, policy::PrefillRule::kLevel, policy::PrefillRule::kFixed}) {
+    by_peaks.rule = rule;
+    by_peaks.base_budget = 64;
+    all.emplace_back(std::string(rule.name), by_peaks);
+  }
+  by_peaks = in_small(policy::find_method("entropyinfer")->prefill);
+  by_peaks.rank_queries = policy::RankQueries::kGroup;
+  all.emplace_back("entropyinfer, one query for a group", by_peaks);
+  return all;
+}
+
+// Keys and queries of all layers.
+struct Prompt {
+  Prompt() {
+    for (int32_t layer = 0; layer < kLayers; ++layer)
+      made.push_back(std::make_unique<kernels::RandomAttention>(kLayerShape, 40 + static_cast<uint64_t>(layer)));
+    for (const auto& one : made) layers.push_back(one.get());
+  }
+  std::vector<std::unique_ptr<kernels::RandomAttention>> made;
+  std::vector<kernels::RandomAttention*> layers;
+};
+
+constexpr double kProducts = 4e6;  // so that all ways to rank take their turn
+
+PlannerShape planner_shape() {
+  return {.heads = kLayerShape.kv_heads * kLayerShape.group,
+          .kv_heads = kLayerShape.kv_heads,
+          .head_dim = kLayerShape.head_dim,
+          .attention_scale = 1 / std::sqrt(static_cast<float>(kLayerShape.head_dim)),
+          .products = kProducts,
+          .global = std::vector<uint8_t>(kLayers, 1)};
+}
+
+policy::PrefillShape method_shape_of(const policy::PrefillOptions& options) {
+  int32_t choosing = 0;
+  for (int32_t layer = 0; layer + 1 < kLayers; ++layer) choosing += policy::is_dense_layer(options, layer) ? 0 : 1;
+  return {.layers = kLayers,
+          .kv_heads = kLayerShape.kv_heads,
+          .products = kProducts,
+          .per_key = static_cast<double>(choosing * kLayerShape.kv_heads * kLayerShape.group * kLayerShape.head_dim),
+          .choosing_heads = choosing * kLayerShape.kv_heads};
+}
+
+std::unique_ptr<Backend> make_backend(const char* name) {
+  return create_backend(name, {.threads = 2, .isa = {}, .dense = {}, .packed_budget = 0}).value();
+}
+
+class PlannedPrompt {
+ public:
+  PlannedPrompt(const Backend& backend, const policy::PrefillOptions& options, Prompt& prompt)
+      : prompt_(prompt), planner_(backend, options, planner_shape()), stream_(backend.new_stream(nullptr).value()) {
+    planner_.keep_blocks(true);
+    EXPECT_TRUE(planner_.begin_prompt(kLayerShape.tokens).ok());
+  }
+
+  // In chunks of about `batch` tokens, from `first` on.
+  void read(int64_t batch, int64_t first = 0) {
+    while (first < kLayerShape.tokens) {
+      const int64_t end = planner_.chunk_end(first, batch);
+      begin(first, end);
+      planner_.finish_chunk();
+      first = end;
+    }
+    planner_.end_prompt();
+  }
+  // Records and runs a chunk that is neither finished nor undone yet.
+  void begin(int64_t first, int64_t end) {
+    ASSERT_TRUE(planner_.begin_chunk(*stream_, first, end - first).ok());
+    for (int layer = 0; layer < kLayers; ++layer) {
+      if (!planner_.plans(layer)) continue;
+      const kernels::AttentionParams rows =
+          prompt_.layers[static_cast<size_t>(layer)]->params(first, end - first, nullptr);
+      const Matrix q{const_cast<float*>(rows.q), end - first, rows.q_stride, rows.q_stride};
+      planner_.record(*stream_, layer, q, rows.kv, end - first);
+      ASSERT_TRUE(stream_->synchronize().ok());  // the view of the next layer takes the place of this one's
+    }
+  }
+  Planner& planner() { return planner_; }
+
+ private:
+  Prompt& prompt_;
+  Planner planner_;
+  std::unique_ptr<Stream> stream_;
+};
+
+// [layers, segments, kv_heads]
+std::vector<std::vector<int32_t>> chosen(const Planner& planner) {
+  std::vector<std::vector<int32_t>> lists;
+  for (int layer = 0; layer < kLayers; ++layer)
+    for (const policy::SegmentRecord& record : planner.records(layer))
+      for (const policy::HeadRecord& head : record.heads) lists.push_back(head.chosen);
+  return lists;
+}
+
+void expect_same(const policy::LayerRecords& ours, const policy::LayerRecords& plain) {
+  ASSERT_EQ(ours.size(), plain.size());
+  for (size_t i = 0; i < ours.size(); ++i) {
+    for (size_t h = 0; h < ours[i].heads.size(); ++h) {
+      SCOPED_TRACE(::testing::Message() << "segment " << i << " kv_head " << h);
+      EXPECT_EQ(ours[i].dense, plain[i].dense);
+      EXPECT_EQ(ours[i].heads[h].type, plain[i].heads[h].type);
+      EXPECT_EQ(ours[i].heads[h].rigid, plain[i].heads[h].rigid);
+      EXPECT_EQ(ours[i].heads[h].blocks, plain[i].heads[h].blocks);
+      EXPECT_EQ(ours[i].heads[h].chosen, plain[i].heads[h].chosen);
+    }
+  }
+}
+
+TEST(Planner, PlansWhatAPlainOneDoesForEveryMethod) {
+  Prompt prompt;
+  const auto backend = make_backend("reference");
+  for (const auto& [name, options] : sparse_methods()) {
+    SCOPED_TRACE(name);
+    testing::PlainPlanner plain(options, method_shape_of(options), prompt.layers);
+    plain.read();
+    for (const int64_t batch : {kLayerShape.tokens, int64_t{96}}) {
+      PlannedPrompt ours(*backend, options, prompt);
+      ours.read(batch);
+      for (int layer = 0; layer < kLayers; ++layer) {
+        SCOPED_TRACE(::testing::Message() << "layer " << layer << " batch " << batch);
+        expect_same(ours.planner().records(layer), plain.records(layer));
+      }
+    }
+  }
+}
+
+// Keys rounded to 8 bits may turn a close call.
+TEST(Planner, PlansNearlyTheSameByTheKernelsOfThisMachine) {
+  Prompt prompt;
+  const auto backend = make_backend("cpu");
+  for (const auto& [name, options] : sparse_methods()) {
+    SCOPED_TRACE(name);
+    testing::PlainPlanner plain(options, method_shape_of(options), prompt.layers);
+    plain.read();
+    PlannedPrompt ours(*backend, options, prompt);
+    ours.read(256);
+    int64_t all = 0;
+    int64_t common = 0;
+    for (int layer = 0; layer < kLayers; ++layer) {
+      const policy::LayerRecords& records = plain.records(layer);
+      ASSERT_EQ(ours.planner().records(layer).size(), records.size());
+      for (size_t i = 0; i < records.size(); ++i) {
+        for (size_t h = 0; h < records[i].heads.size(); ++h) {
+          const policy::HeadRecord& other = ours.planner().records(layer)[i].heads[h];
+          EXPECT_NEAR(other.blocks, records[i].heads[h].blocks, 1 + records[i].heads[h].blocks / 20);
+          const std::set<int32_t> found(other.chosen.begin(), other.chosen.end());
+          for (const int32_t block : records[i].heads[h].chosen) common += found.contains(block) ? 1 : 0;
+          all += static_cast<int64_t>(records[i].heads[h].chosen.size());
+        }
+      }
+    }
+    EXPECT_GT(all, 0);
+    EXPECT_GT(static_cast<double>(common), 0.93 * static_cast<double>(all));
+  }
+}
+
+TEST(Planner, ForgetsAChunkThatFailedAndWhatWasRewound) {
+  Prompt prompt;
+  const auto backend = make_backend("cpu");
+  for (const auto& [name, given] : sparse_methods()) {
+    SCOPED_TRACE(name);
+    policy::PrefillOptions options = given;
+    options.rigid_test = policy::RigidTest::kCausal;  // the other one knows whole prompts only
+    PlannedPrompt undisturbed(*backend, options, prompt);
+    undisturbed.read(128);
+    PlannedPrompt ours(*backend, options, prompt);
+    const int64_t first = ours.planner().chunk_end(0, 128);
+    ours.begin(0, first);
+    ours.planner().undo_chunk();
+    ours.read(128);
+    EXPECT_EQ(chosen(ours.planner()), chosen(undisturbed.planner()));
+    ours.planner().truncate(512);
+    ASSERT_TRUE(ours.planner().begin_prompt(kLayerShape.tokens).ok());
+    ours.read(128, 512);
+    EXPECT_EQ(chosen(ours.planner()), chosen(undisturbed.planner()));
+  }
+}
+
+TEST(Planner, GivesItsMemoryBack) {
+  Prompt prompt;
+  const auto backend = make_backend("cpu");
+  PlannedPrompt ours(*backend, in_small(policy::find_method("entropyinfer")->prefill), prompt);
+  const int64_t reserved = ours.planner().held_bytes();
+  EXPECT_GT(reserved, 0);
+  EXPECT_LE(reserved, ours.planner().bytes_for(kLayerShape.tokens));
+  ours.read(256);
+  EXPECT_LT(ours.planner().held_bytes(), reserved);
+  ours.planner().keys_dropped();
+  EXPECT_EQ(ours.planner().held_bytes(), 0);
+}
+
+TEST(Planner, PlansNoLayerWithAWindow) {
+  const auto backend = make_backend("cpu");
+  PlannerShape shape = planner_shape();
+  shape.global = {1, 0, 1};
+  const Planner planner(*backend, in_small(policy::find_method("entropyinfer")->prefill), shape);
+  EXPECT_TRUE(planner.plans(0));
+  EXPECT_FALSE(planner.plans(1));
+  EXPECT_TRUE(planner.plans(2));
+}
+
+TEST(Planner, IsRefusedInOneLineWhereABackendCannotDoIt) {
+  const auto backend = make_backend("cpu");
+  policy::PrefillOptions options = in_small(policy::find_method("entropyinfer")->prefill);
+  EXPECT_TRUE(Planner::served(*backend, options, planner_shape()).ok());
+  options.block = 4;
+  const Status refused = Planner::served(*backend, options, planner_shape());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::kUsage);
+  EXPECT_EQ(refused.error().message,
+            "the cpu backend cannot rate blocks of 4 tokens by adaptive: it rates blocks of a multiple of 8 tokens by "
+            "adaptive and peak, all by midrange");
+  options.select = policy::BlockRank::kOracleSum;
+  EXPECT_TRUE(Planner::served(*backend, options, planner_shape()).ok());
+}
+
+}  // namespace
+}  // namespace ei::sparse
