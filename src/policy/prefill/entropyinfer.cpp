@@ -80,9 +80,9 @@ class EntropyMethod : public PrefillMethod {
   int64_t most_read(const SegmentPlace&, const PrefillHistory& history, const SegmentRecord& record,
                     size_t kv_head) const override {
     // Means move from segment to segment.
-    constexpr int64_t kRatedPerRead = 2;
+    const double rated = options().rated_per_read > 0 ? options().rated_per_read : 2;
     const SampleMeans means = history.previous != nullptr ? history.previous->heads[kv_head].means : SampleMeans{};
-    return kRatedPerRead * count(record, means.samples > 0 ? weight(means) : 0) * options().block;
+    return static_cast<int64_t>(rated * count(record, means.samples > 0 ? weight(means) : 0)) * options().block;
   }
 
  private:

@@ -151,6 +151,8 @@ std::vector<PrefillSpec> make_prefill_table() {
           kResearch),
       prefill_spec("layer-fusion", "", "ON", "on or off: blend block probabilities with the layer before", others,
                    switch_field(&O::layer_fusion), kResearch),
+      prefill_spec("rated-per-read", "", "X", "blocks that a diffuse head rates for each that it reads; 0: all",
+                   entropy, number(&O::rated_per_read, 0, 1000), kResearch),
       prefill_spec("candidate-share", "", "N",
                    "a diffuse head rates one token in N, those with the largest upper bounds; 0: all", when_adaptive(),
                    tokens(&O::candidate_share, 0), kResearch),

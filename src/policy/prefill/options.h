@@ -116,6 +116,8 @@ struct PrefillOptions {
   // Adaptive: candidates of a diffuse kv_head are 1/candidate_share of what lies before, those with the largest upper
   // bounds (never less than the threshold, and less of a long text); 0: all.
   int32_t candidate_share = 0;
+  // Entropy: candidates of a diffuse kv_head, per block that it reads; 0: by candidate_share.
+  double rated_per_read = 2;
 
   SegmentGrid grid() const { return {segment, block}; }
 };
