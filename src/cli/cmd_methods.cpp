@@ -2,7 +2,9 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "policy/kv/option_table.h"
 #include "policy/method_needs.h"
+#include "policy/prefill/option_table.h"
 #include "policy/registry.h"
 
 namespace ei::cli {
@@ -33,10 +35,34 @@ std::string to_json() {
   }
   return list.dump() + "\n";
 }
+
+template <typename Options>
+std::string option_rows(const std::vector<policy::OptionSpec<Options>>& table, const Options& preset) {
+  std::string rows;
+  for (const policy::OptionSpec<Options>& spec : table)
+    rows += str_format("| `--%s %s` | %s | %s | %s |\n", std::string(spec.name).c_str(),
+                       std::string(spec.value).c_str(), std::string(spec.symbol).c_str(),
+                       policy::option_default(spec, preset).c_str(), std::string(spec.help).c_str());
+  return rows;
+}
+
+// docs/options.md.
+std::string options_page() {
+  const policy::Method& preset = *policy::find_method("entropyinfer");
+  const std::string head = "| option | symbol | default | meaning |\n|---|---|---|---|\n";
+  return "# Options of methods\n\n"
+         "You get: every option that a method reads, what the papers call it, and what it is with `--method\n"
+         "entropyinfer` (empty: that method does not read it). Made by `entropyinfer methods --options`.\n\n"
+         "## What of a prompt is read\n\n" +
+         head + option_rows(policy::prefill_option_table(), preset.prefill) + "\n## What of the KV cache stays\n\n" +
+         head + option_rows(policy::kv_option_table(), preset.kv);
+}
 }  // namespace
 
 Result<int> command_methods(const CommandContext& context) {
-  return context.console.print(context.settings.json ? to_json() : table()) ? 0 : exit_code(ErrorKind::kRuntime);
+  const Settings& settings = context.settings;
+  const std::string text = settings.list_options ? options_page() : settings.json ? to_json() : table();
+  return context.console.print(text) ? 0 : exit_code(ErrorKind::kRuntime);
 }
 
 }  // namespace ei::cli

@@ -4,6 +4,7 @@
 #include "cli/spec_flags.h"
 #include "policy/kv/option_table.h"
 #include "policy/method_choice.h"
+#include "policy/registry.h"
 
 namespace ei::cli {
 
@@ -11,7 +12,9 @@ namespace {
 constexpr unsigned kGenerates = kRun | kChat | kServe | kInspect | kBench | kPerplexity | kDemo | kEval;
 }
 
-std::vector<Option> kv_flags() { return spec_flags(policy::kv_option_table(), kGenerates); }
+std::vector<Option> kv_flags() {
+  return spec_flags(policy::kv_option_table(), policy::find_method("entropyinfer")->kv, kGenerates);
+}
 
 std::vector<std::string> idle_kv_flags(const Settings& settings) {
   return policy::idle_kv_options(method_choice(settings));

@@ -66,7 +66,7 @@ TEST(KvFlags, WithoutMeaningAreRefused) {
 TEST(KvFlags, BadValuesAreNamed) {
   EXPECT_EQ(error_of("run", {"--kv-policy", "some"}).find("--kv-policy: 'some' is none of full, latent, snapkv"), 0u);
   EXPECT_EQ(error_of("run", {"--kv-policy", "latent", "--kv-share", "fair"}),
-            "--kv-share: 'fair' is neither flat nor adaptive");
+            "--kv-share: 'fair' is none of flat, adaptive, distinct");
   EXPECT_EQ(error_of("run", {"--kv-policy", "latent", "--kv-kernel", "4"}),
             "pooling kernel must be odd and positive: 4");
   EXPECT_EQ(error_of("run", {"--kv-policy", "latent", "--kv-budget", "32"}),

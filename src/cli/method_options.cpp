@@ -3,6 +3,7 @@
 #include "cli/kv_options.h"
 #include "cli/spec_flags.h"
 #include "policy/prefill/option_table.h"
+#include "policy/registry.h"
 
 namespace ei::cli {
 
@@ -15,7 +16,8 @@ policy::MethodChoice method_choice(const Settings& settings) {
 }
 
 std::vector<Option> prefill_flags() {
-  std::vector<Option> flags = spec_flags(policy::prefill_option_table(), kReadsPrompts);
+  std::vector<Option> flags =
+      spec_flags(policy::prefill_option_table(), policy::find_method("entropyinfer")->prefill, kReadsPrompts);
   flags.insert(flags.begin(),
                method_flag(policy::kPrefillPolicy, "NAME", "prompt: full (all is read) or sparse (chosen blocks)",
                            kReadsPrompts, policy::check_prefill_policy));

@@ -29,15 +29,6 @@ TEST(MethodOptions, ChangeOnlyTheFieldTheyName) {
   EXPECT_EQ(prefill({"--method", "full"}).rule, policy::PrefillRule::kDense);
 }
 
-TEST(MethodOptions, AdaptiveTakesBlocksOfAMultipleOfEight) {
-  const Words odd = {"--method", "entropyinfer", "--segment", "60", "--block", "12"};
-  EXPECT_EQ(error_of("run", odd), "select adaptive needs blocks of a multiple of 8 tokens, not of 12");
-  Words other = odd;
-  other.insert(other.end(), {"--budget-rule", "growth", "--select", "midrange"});
-  EXPECT_EQ(prefill(other).select, policy::BlockRank::kMidrange);
-  EXPECT_EQ(prefill({"--method", "entropyinfer", "--block", "16"}).select, policy::BlockRank::kAdaptive);
-}
-
 TEST(MethodOptions, EntropiesAreSampledByTheAdaptiveRanking) {
   const std::string error = error_of("run", {"--method", "entropyinfer", "--select", "midrange"});
   EXPECT_EQ(error.find("budget rule entropy works with --select adaptive only, not with midrange; take --budget-rule "),

@@ -293,6 +293,8 @@ std::vector<Option> other_options() {
        filled(&Settings::dump_plan)},
       {"-o --output", "FILE", "the page to write; an older one is replaced", kInspect, filled(&Settings::report)},
       {"--json", "", "report as JSON on stdout", kReports, toggle(&Settings::json)},
+      {"--options", "", "list the options of all methods, as docs/options.md has them", kMethods,
+       toggle(&Settings::list_options)},
       {"--color", "WHEN", "on, off or auto", kEvery, choice(&Settings::color, {"on", "off", "auto"})},
       {"-v --verbose", "", "say more on stderr", kEvery, toggle(&Settings::verbose)},
       {"--log-file", "FILE", "append what goes to stderr with -v to this file too, without colour and progress bar",

@@ -113,6 +113,7 @@ struct Settings {
   std::string dump_items;
   std::string predictions;
   bool list_tasks = false;
+  bool list_options = false;
   bool teacher_forced = false;
   std::vector<std::string> eval_tasks = {"multi", "list", "num", "var"};
   int64_t eval_length = 8192;

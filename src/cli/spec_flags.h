@@ -34,11 +34,25 @@ inline Option method_flag(std::string_view name, std::string_view value, std::st
   return {spellings.emplace_back("--" + key), value, help, commands, std::move(binding)};
 }
 
+// The help of an option, what the paper calls it, and what it is by default.
 template <typename Options>
-std::vector<Option> spec_flags(const std::vector<policy::OptionSpec<Options>>& table, unsigned commands) {
+std::string described(const policy::OptionSpec<Options>& spec, const Options& preset) {
+  std::string text(spec.help);
+  const std::string value = policy::option_default(spec, preset);
+  if (spec.symbol.empty() && value.empty()) return text;
+  text += " (" + std::string(spec.symbol) + (spec.symbol.empty() || value.empty() ? "" : "; ");
+  return text + (value.empty() ? "" : "default: " + value) + ")";
+}
+
+// `preset`: of the default sparse method.
+template <typename Options>
+std::vector<Option> spec_flags(const std::vector<policy::OptionSpec<Options>>& table, const Options& preset,
+                               unsigned commands) {
+  static std::deque<std::string> texts;  // options hold views
   std::vector<Option> flags;
   for (const policy::OptionSpec<Options>& spec : table) {
-    flags.push_back(method_flag(spec.name, spec.value, spec.help, commands, [&spec](const std::string& value) {
+    const std::string& help = texts.emplace_back(described(spec, preset));
+    flags.push_back(method_flag(spec.name, spec.value, help, commands, [&spec](const std::string& value) {
       Options scratch;
       return spec.set(scratch, value);
     }));

@@ -26,9 +26,10 @@ int64_t chosen_of(std::span<const int64_t> slots, const int32_t* counts, size_t 
 }  // namespace
 
 bool Compressor::chosen_by(const Stream& stream) const {
-  // Scores that are carried on, and shares of layers by more than single queries' entropy, are made on the host.
+  // Scores that are carried on, and shares by more than single queries' entropy, are made on the host.
   const bool carries = options().carry > 0 && options().repeat > 0;
-  const bool scored = options().layers == policy::KvLayers::kDistinct || options().layers == policy::KvLayers::kMass;
+  const bool scored = options().layers == policy::KvLayers::kDistinct || options().layers == policy::KvLayers::kMass ||
+                      options().share == policy::KvShare::kDistinct;
   return stream.chooses_slots() && method_->rates_attention() && options().kernel <= kMostPooled && !carries && !scored;
 }
 

@@ -1,5 +1,5 @@
-// One option of a method, declared once: flags, environment, config file, JSON, --help, validation and the table in
-// docs/methods.md come from these.
+// One option of a method, declared once: flags, environment, config file, JSON, --help, validation and docs/options.md
+// come from these.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,21 @@ struct OptionSpec {
   std::function<Status(Options&, const std::string& value)> set;  // the error says what is wrong with the value
   std::function<OptionValue(const Options&)> get;
 };
+
+// As a flag takes it.
+inline std::string option_text(const OptionValue& value) {
+  if (const auto* whole = std::get_if<int64_t>(&value)) return std::to_string(*whole);
+  if (const auto* real = std::get_if<double>(&value)) return str_format("%g", *real);
+  if (const auto* on = std::get_if<bool>(&value)) return *on ? "on" : "off";
+  if (const auto* word = std::get_if<std::string_view>(&value)) return std::string(*word);
+  return std::get<std::string>(value);
+}
+
+// What an option is with these options; empty where nothing reads it.
+template <typename Options>
+std::string option_default(const OptionSpec<Options>& spec, const Options& preset) {
+  return spec.read(preset) ? option_text(spec.get(preset)) : std::string();
+}
 
 // How a value is read and written. The largest whole number is one that policies can count in 32 bits.
 template <typename Options>

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <sstream>
 
 #include "base/result.h"
@@ -189,6 +191,21 @@ TEST(Help, BeginsWithWhatEveryoneNeedsAndListsTheMethods) {
   const std::string methods = run({"run", "--help-methods"}).out;
   EXPECT_NE(methods.find("--spread-power"), std::string::npos);
   EXPECT_EQ(methods.find("--top-k"), std::string::npos);
+}
+
+TEST(Help, SaysWhatThePapersCallAnOptionAndWhatItIsByDefault) {
+  std::string page = run({"run", "--help-methods"}).out;
+  page = std::regex_replace(page, std::regex("\\s+"), " ");
+  EXPECT_NE(page.find("over heads and layers (default: 0.065)"), std::string::npos);
+  EXPECT_NE(page.find("--alpha X base budgets added for a growth of delta-t + 1 (alpha)"), std::string::npos);
+  EXPECT_NE(page.find("last slots that always stay (W; default: 32)"), std::string::npos);
+}
+
+TEST(Docs, HoldTheTableOfOptionsThatTheProgramPrints) {
+  std::ifstream file(std::string(EI_SOURCE_DIR) + "/docs/options.md");
+  std::stringstream page;
+  page << file.rdbuf();
+  EXPECT_EQ(page.str(), run({"methods", "--options"}).out) << "entropyinfer methods --options > docs/options.md";
 }
 
 TEST(PromptCacheFile, SparesReadingTheSameTextAgain) {

@@ -34,6 +34,7 @@ TEST(Mistakes, OfUsageAreOneLineAndExitTwo) {
       {{"run", "-p", "x", "--method", "magic"}, 2, "'magic' is none of full"},
       {{"run", "-p", "x", "--base-budget", "512"}, 2, "--base-budget has no meaning with --method full"},
       {{"run", "-p", "x", "--method", "entropyinfer", "--block", "7"}, 2, "block must divide segment"},
+      {{"run", "-p", "x", "--method", "entropyinfer", "--block", "4"}, 2, "cannot rate blocks of 4 tokens by adaptive"},
       {{"run", "-p", "x", "--method", "entropyinfer", "--budget-rule", "fixed", "--e-t", "1"}, 2, "no meaning"},
       {{"bench", "--method", "entropyinfer", "--budget-rule", "growth", "--sparse-mode", "released"},
        2,

@@ -13,7 +13,7 @@ namespace ei::policy {
 
 KvNeeds KvMethod::needs() const {
   KvNeeds needs{.queries = scored_queries(),
-                .row_entropy = by_entropy(options_.layers),
+                .row_entropy = by_entropy(options_.layers) || options_.share == KvShare::kDistinct,
                 .keys = scored_keys(),
                 .expected = scores_expected()};
   if (needs.row_entropy && needs.queries == QuerySource::kNone) needs.queries = options_.queries;
@@ -88,12 +88,18 @@ LayerRating KvMethod::rate(const LayerMeasures& measured) const {
     rating.sets.push_back(std::move(scores));
   }
   const auto heads = static_cast<double>(measured.row_entropy.size());
+  std::vector<double> different(static_cast<size_t>(sets));
   for (size_t head = 0; head < measured.row_entropy.size(); ++head) {
     rating.entropy += static_cast<double>(measured.row_entropy[head]) / heads;
     const int64_t slots = measured.lengths[head * measured.lengths.size() / measured.row_entropy.size()];
     const float* row = measured.attention + static_cast<int64_t>(head) * measured.stride;
-    rating.mean_entropy += entropy_of({row, static_cast<size_t>(slots)}) / heads;
+    const double of_mean = entropy_of({row, static_cast<size_t>(slots)});
+    rating.mean_entropy += of_mean / heads;
+    different[head * different.size() / measured.row_entropy.size()] +=
+        (of_mean - static_cast<double>(measured.row_entropy[head])) * static_cast<double>(sets) / heads;
   }
+  if (!measured.row_entropy.empty())
+    for (const double one : different) rating.distinct.push_back(std::exp(one));
   return rating;
 }
 
@@ -112,6 +118,13 @@ std::vector<KeepList> KvMethod::choose(const LayerRating& rating, int64_t budget
   const int64_t base = std::max<int64_t>(0, budget - options_.window);
   std::vector<int64_t> counts(rating.sets.size(), base);
   if (options_.share == KvShare::kAdaptive) counts = share_slots(options_, rating.sets, base);
+  if (options_.share == KvShare::kDistinct) {
+    std::vector<int64_t> most;
+    for (const SlotScores& scores : rating.sets) most.push_back(static_cast<int64_t>(scores.size()));
+    const auto floor = static_cast<int64_t>(options_.floor_share * static_cast<double>(base));
+    const int64_t least = std::min(base, std::max<int64_t>(floor, options_.sinks));
+    counts = apportion(rating.distinct, base * static_cast<int64_t>(counts.size()), least, most);
+  }
   std::vector<KeepList> lists;
   for (size_t set = 0; set < rating.sets.size(); ++set) {
     const int64_t length = rating.lengths[set * rating.lengths.size() / rating.sets.size()];

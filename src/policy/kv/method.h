@@ -75,10 +75,11 @@ struct LayerSets {
 
 // What a layer's slots are worth: a row for each set that is chosen together, over its slots outside the window.
 struct LayerRating {
-  std::vector<int64_t> lengths;  // [kv_heads]
-  std::vector<SlotScores> sets;  // [heads], [kv_heads] or one, by granularity
-  double entropy = 0;            // where asked for, the mean over the heads of the layer: of single queries' attention,
-  double mean_entropy = 0;       // and of the mean of all queries
+  std::vector<int64_t> lengths;    // [kv_heads]
+  std::vector<SlotScores> sets;    // [heads], [kv_heads] or one, by granularity
+  std::vector<double> distinct{};  // [sets], where asked for: exp(H - E), H and E as below but of a set's heads alone
+  double entropy = 0;       // where asked for, the mean over the heads of the layer: of single queries' attention,
+  double mean_entropy = 0;  // and of the mean of all queries
 
   // What decides on its budget; holds as long as the rating.
   LayerState state(int64_t held) const {

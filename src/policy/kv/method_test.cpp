@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <vector>
 
 namespace ei::policy {
@@ -98,6 +99,29 @@ TEST(KvMethod, AdaptiveSharesGoWhereTheBestScoresAre) {
   const std::vector<KeepList> keeps = kept(options, shape, attention, {5, 5});
   EXPECT_TRUE(keeps[0].empty());
   EXPECT_EQ(keeps[1], (KeepList{4}));
+}
+
+// Two kv_heads with the same mean attention. The first one's queries all look at all of it, the second one's each at
+// its own part, with an entropy of ln 4 less: four times as many slots, on a floor.
+TEST(KvMethod, DistinctSharesGoWhereQueriesLookAtDifferentSlots) {
+  const KvShape shape{.layers = 1, .heads = 2, .kv_heads = 2};
+  const Floats attention(40, 0.05f);
+  const Floats entropies = {std::log(20.0f), std::log(5.0f)};
+  const Counts lengths = {20, 20};
+  KvOptions options = plain(6, 1);
+  options.share = KvShare::kDistinct;
+  options.floor_share = 0;
+  const auto method = make_kv_method(options, shape);
+  EXPECT_TRUE(method->needs().row_entropy);
+  const LayerRating rating = method->rate(
+      {.layer = 0, .lengths = lengths, .attention = attention.data(), .stride = 20, .row_entropy = entropies});
+  std::vector<KeepList> keeps = method->keep(rating, 6);
+  EXPECT_EQ(keeps[0].size(), 2u + 1u);
+  EXPECT_EQ(keeps[1].size(), 8u + 1u);
+  options.floor_share = 0.6;
+  keeps = make_kv_method(options, shape)->keep(rating, 6);
+  EXPECT_EQ(keeps[0].size(), 4u + 1u) << "3 + 4 / 5";
+  EXPECT_EQ(keeps[1].size(), 6u + 1u) << "3 + 4 * 4 / 5";
 }
 
 TEST(KvMethod, SinksAreProtectedAndCounted) {

@@ -63,7 +63,7 @@ bool measures_attention(const KvOptions& options) {
 }
 bool reads_pages(const KvOptions& options) { return options.read > 0; }
 bool shares_unevenly(const KvOptions& options) {
-  return compresses(options) && (options.share == KvShare::kAdaptive || by_entropy(options.layers));
+  return compresses(options) && (options.share != KvShare::kFlat || by_entropy(options.layers));
 }
 
 std::vector<KvSpec> make_kv_table() {
@@ -77,9 +77,9 @@ std::vector<KvSpec> make_kv_table() {
               "what stays, the window included: slots per kv_head, a share of the text (20%), or bytes in all (64MiB)",
               compresses, budget_field()),
       kv_spec("kv-share", "", "KIND",
-              "flat (each kv_head keeps the budget) or adaptive (a layer keeps its best slots, whichever kv_head they "
-              "belong to)",
-              compresses, choice(&O::share, kv_share_name, {KvShare::kFlat, KvShare::kAdaptive})),
+              "flat (each kv_head keeps the budget), adaptive (a layer keeps its best slots, whichever kv_head they "
+              "belong to) or distinct (in proportion to how many different slots a kv_head's queries look at)",
+              compresses, choice(&O::share, kv_share_name, {KvShare::kFlat, KvShare::kAdaptive, KvShare::kDistinct})),
       kv_spec(
           "kv-layers", "", "KIND",
           "flat (each layer keeps the budget), pyramid (the first keep more than the last), entropy (in proportion to "

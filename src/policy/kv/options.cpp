@@ -4,7 +4,14 @@
 
 namespace ei::policy {
 
-const char* kv_share_name(KvShare share) { return share == KvShare::kFlat ? "flat" : "adaptive"; }
+const char* kv_share_name(KvShare share) {
+  switch (share) {
+    case KvShare::kFlat: return "flat";
+    case KvShare::kAdaptive: return "adaptive";
+    case KvShare::kDistinct: return "distinct";
+  }
+  return "";
+}
 
 const char* kv_layers_name(KvLayers layers) {
   switch (layers) {

@@ -25,8 +25,8 @@ enum class Pooling : uint8_t { kAverage, kMax };
 enum class GroupAggregate : uint8_t { kMean, kMax };
 
 // How a layer's slots are shared out among its sets (policy/kv/head_share.h).
-enum class KvShare : uint8_t { kFlat, kAdaptive };
-const char* kv_share_name(KvShare share);  // "flat", "adaptive"
+enum class KvShare : uint8_t { kFlat, kAdaptive, kDistinct };
+const char* kv_share_name(KvShare share);  // "flat", "adaptive", "distinct"
 
 // How all slots are shared out among the layers (policy/kv/layer_share.h).
 enum class KvLayers : uint8_t {

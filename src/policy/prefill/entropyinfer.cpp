@@ -79,8 +79,8 @@ class EntropyMethod : public PrefillMethod {
 
   int64_t most_read(const SegmentPlace&, const PrefillHistory& history, const SegmentRecord& record,
                     size_t kv_head) const override {
-    // Means move from segment to segment.
-    const double rated = options().rated_per_read > 0 ? options().rated_per_read : 2;
+    // As many are rated, and no fewer than are read: means move from segment to segment.
+    const double rated = std::max(1.0, options().rated_per_read);
     const SampleMeans means = history.previous != nullptr ? history.previous->heads[kv_head].means : SampleMeans{};
     return static_cast<int64_t>(rated * count(record, means.samples > 0 ? weight(means) : 0)) * options().block;
   }

@@ -127,10 +127,14 @@ BlockRanking ranking_for(const PrefillOptions& options, const PrefillShape& shap
   if (type == HeadType::kDiffuse) ranking.rows = part(late ? 8 : 4);
   if (type == HeadType::kSink) ranking.rows = part(2);
   // What a sink head looks up now and then is what a bound over many keys misses.
-  if (options.candidate_share == 0 || type != HeadType::kDiffuse) return ranking;
-  const int64_t before = int64_t{place.segment} * options.segment;
-  const bool by_reading = follows_entropy(options) && options.rated_per_read > 0;
-  const int64_t share = by_reading ? 0 : weighed_tokens(before, kFurtherCandidates) / options.candidate_share;
+  if (type != HeadType::kDiffuse) return ranking;
+  int64_t share = 0;
+  if (follows_entropy(options)) {
+    if (options.rated_per_read == 0) return ranking;
+  } else {
+    if (options.candidate_share == 0) return ranking;
+    share = weighed_tokens(int64_t{place.segment} * options.segment, kFurtherCandidates) / options.candidate_share;
+  }
   // Never fewer than may be read: a block without a rating would be read for its place in the text.
   ranking.candidates = static_cast<int32_t>(std::max({int64_t{options.threshold}, share, most_read}) / options.block);
   return ranking;

@@ -196,5 +196,15 @@ TEST(HeadTypes, DiffuseHeadsRateAShareOfALongText) {
   EXPECT_EQ(ranking(options, 1, HeadType::kDiffuse, 40, 12288).candidates, 12288 / 8) << "never fewer than are read";
 }
 
+TEST(HeadTypes, WhereEntropiesDecideDiffuseHeadsRateByWhatTheyMayRead) {
+  PrefillOptions options = habit_options();
+  options.rule = PrefillRule::kEntropy;
+  EXPECT_EQ(ranking(options, 1, HeadType::kDiffuse, 192, 12288).candidates, 12288 / 8);
+  EXPECT_EQ(ranking(options, 1, HeadType::kDiffuse, 192, 800).candidates, 4096 / 8) << "never less than the threshold";
+  EXPECT_EQ(ranking(options, 1, HeadType::kSink, 192, 12288).candidates, 0);
+  options.rated_per_read = 0;
+  EXPECT_EQ(ranking(options, 1, HeadType::kDiffuse, 192, 12288).candidates, 0);
+}
+
 }  // namespace
 }  // namespace ei::policy

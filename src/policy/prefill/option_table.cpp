@@ -154,7 +154,7 @@ std::vector<PrefillSpec> make_prefill_table() {
       prefill_spec("rated-per-read", "", "X", "blocks that a diffuse head rates for each that it reads; 0: all",
                    entropy, number(&O::rated_per_read, 0, 1000), kResearch),
       prefill_spec("candidate-share", "", "N",
-                   "a diffuse head rates one token in N, those with the largest upper bounds; 0: all", when_adaptive(),
+                   "a diffuse head rates one token in N, those with the largest upper bounds; 0: all", others,
                    tokens(&O::candidate_share, 0), kResearch),
   };
 }

@@ -113,11 +113,11 @@ struct PrefillOptions {
   BlockRank select = BlockRank::kMidrange;
   bool layer_fusion = false;  // blend the block probabilities with those of the layer before
   RankQueries rank_queries = RankQueries::kAuto;
-  // Adaptive: candidates of a diffuse kv_head are 1/candidate_share of what lies before, those with the largest upper
-  // bounds (never less than the threshold, and less of a long text); 0: all.
-  int32_t candidate_share = 0;
-  // Entropy: candidates of a diffuse kv_head, per block that it reads; 0: by candidate_share.
+  // Adaptive: only candidates of a diffuse kv_head are rated, those with the largest upper bounds, never less than the
+  // threshold. Entropy: rated_per_read times as many as it reads; other rules: 1/candidate_share of what lies before
+  // (a quarter of that beyond 32768 tokens). 0: all.
   double rated_per_read = 2;
+  int32_t candidate_share = 0;
 
   SegmentGrid grid() const { return {segment, block}; }
 };
