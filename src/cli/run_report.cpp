@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "engine/memory.h"
+#include "report/options_json.h"
 
 namespace ei::cli {
 
@@ -33,6 +34,20 @@ SessionStats difference(const SessionStats& after, const SessionStats& before) {
 
 double rate(int64_t count, double seconds) { return seconds > 0 ? static_cast<double>(count) / seconds : 0; }
 double ms(double seconds) { return seconds * 1000; }
+
+nlohmann::ordered_json heads_json(const std::vector<report::HeadSummary>& heads) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const report::HeadSummary& head : heads)
+    list.push_back({{"layer", head.layer},
+                    {"kv_head", head.kv_head},
+                    {"class", head.rigid ? "rigid" : "dynamic"},
+                    {"type", policy::head_type_name(head.type)},
+                    {"entropy", report::rounded(head.entropy)},
+                    {"row_entropy", report::rounded(head.row_entropy)},
+                    {"far", report::rounded(head.far)},
+                    {"share_read", report::rounded(head.share_read)}});
+  return list;
+}
 }  // namespace
 
 double RunReport::prompt_per_second() const { return rate(stats.prompt_tokens, stats.prompt_s); }
@@ -71,6 +86,7 @@ RunReport make_report(const ReportInput& input) {
   report.kv_tokens_total = input.session.position();
   report.compressions = input.session.stats().compressions;
   report.evicted = reading.evicted();
+  report.heads = report::head_summaries(input.session);
   report.peak_rss = peak_rss_bytes();
   return report;
 }
@@ -100,6 +116,7 @@ std::string report_json(const RunReport& report) {
       {"acted", report.acted.prefill},         {"density", stats.density()},        {"pairs", stats.pairs},
       {"pairs_dense", stats.pairs_dense},      {"profile_ms", ms(stats.profile_s)}, {"plan_ms", ms(stats.plan_s)},
       {"attention_ms", ms(stats.attention_s)}, {"matmul_ms", ms(stats.matmul_s)}};
+  object["prefill"]["heads"] = heads_json(report.heads);
   object["kv"] = {{"acted", report.acted.kv},
                   {"whole_kept", report.kv_whole},
                   {"bytes", report.kv_bytes},

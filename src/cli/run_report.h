@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/console.h"
 #include "engine/engine.h"
 #include "engine/generate.h"
 #include "engine/session.h"
+#include "report/head_summary.h"
 
 namespace ei::cli {
 
@@ -37,6 +39,7 @@ struct RunReport {
   int64_t compressions = 0;  // of the session so far, like `evicted`
   int64_t evicted = 0;       // slots, over all layers and kv_heads
   int64_t peak_rss = 0;
+  std::vector<report::HeadSummary> heads;
   int64_t device_bytes = 0;  // memory on a device other than the host
 
   double prompt_per_second() const;

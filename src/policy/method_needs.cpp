@@ -13,7 +13,7 @@ void add_prefill(const PrefillOptions& options, std::string& text) {
   if (method->reads_midrange()) add(text, "scores of blocks");
   bool samples = false;
   for (int32_t segment = 0; segment < kSegments; ++segment) samples = samples || method->samples(segment);
-  if (samples) add(text, "scores of blocks and samples of attention while a prompt is read");
+  if (samples) add(text, "samples of attention while a prompt is read");
 }
 
 void add_kv(const KvOptions& options, std::string& text) {

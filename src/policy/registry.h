@@ -31,6 +31,7 @@ struct PrefillEntry {
   std::unique_ptr<PrefillMethod> (*make)(const PrefillOptions& options, const PrefillShape& shape) = nullptr;
   std::optional<BlockRank> select{};  // the only --select it works with, if there is one
   bool bounded = true;                // reads at most max_factor base budgets, --layer-skip aside
+  bool by_density = false;            // divides one density over all layers: none is left out, no base budget needed
 };
 
 // A way to say which slots of a cache stay: --kv-policy NAME. The name stands for its whole preset.

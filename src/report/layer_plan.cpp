@@ -2,13 +2,14 @@
 
 #include <cmath>
 
+#include "policy/registry.h"
 #include "sparse/planner.h"
 
 namespace ei::report {
 
 HeadPlan LayerPlan::head(size_t i, size_t kv_head) const {
   const policy::HeadRecord& record = records_[i].heads[kv_head];
-  const bool sampled = options_.rule == policy::PrefillRule::kEntropy;
+  const bool sampled = policy::find_prefill_rule(options_.rule)->by_density;
   HeadPlan plan;
   plan.entropy = static_cast<double>(sampled ? record.means.segment_entropy : record.midrange_entropy);
   plan.row_entropy = static_cast<double>(record.means.row_entropy);

@@ -35,11 +35,13 @@ std::vector<std::pair<std::string, policy::PrefillOptions>> sparse_methods() {
   for (const policy::Method& method : policy::methods())
     if (method.prefill.rule != policy::PrefillRule::kDense) all.emplace_back(method.name, in_small(method.prefill));
   policy::PrefillOptions by_peaks = in_small(policy::find_method("entropyinfer")->prefill);
-  for (const policy::PrefillRule rule :
-       {policy::PrefillRule::kHabit, policy::PrefillRule::kLevel, policy::PrefillRule::kFixed}) {
-    by_peaks.rule = rule;
-    by_peaks.base_budget = 64;
-    all.emplace_back(std::string(rule.name), by_peaks);
+  for (const policy::PrefillEntry& rule : policy::prefill_rules()) {
+    by_peaks.rule = {rule.name};
+    by_peaks.base_budget = rule.by_density ? 0 : 64;
+    all.emplace_back("budget rule " + std::string(rule.name), by_peaks);
+    by_peaks.select = policy::BlockRank::kPeak;
+    if (!rule.select) all.emplace_back("peaks, budget rule " + std::string(rule.name), by_peaks);
+    by_peaks.select = policy::BlockRank::kAdaptive;
   }
   by_peaks = in_small(policy::find_method("entropyinfer")->prefill);
   by_peaks.rank_queries = policy::RankQueries::kGroup;

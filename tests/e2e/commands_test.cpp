@@ -80,8 +80,22 @@ TEST(Run, ReadsAPromptSparselyWithTheOptionsOfTheMethod) {
   EXPECT_EQ(sparse["method_options"], "base-budget=64,segment=128,threshold=256");
   EXPECT_LT(sparse["prefill"]["density"], 0.9);
   EXPECT_GT(sparse["prefill"]["profile_ms"], 0.0);
+  // Every kv_head of the eight layers, with what it is and what it read.
+  const json& heads = sparse["prefill"]["heads"];
+  ASSERT_EQ(heads.size(), 16u);
+  double read_least = 1;
+  double read_most = 0;
+  for (const json& head : heads) {
+    EXPECT_TRUE(head["class"] == "rigid" || head["class"] == "dynamic");
+    read_least = std::min(read_least, head["share_read"].get<double>());
+    read_most = std::max(read_most, head["share_read"].get<double>());
+  }
+  EXPECT_GT(read_least, 0.0);
+  EXPECT_LT(read_least, read_most) << "entropies decide";
   // The presets start at 4 096 tokens: shorter prompts lose nothing.
-  EXPECT_EQ(read({"--method", "entropyinfer"})["prefill"]["density"], 1.0);
+  const json whole = read({"--method", "entropyinfer"});
+  EXPECT_EQ(whole["prefill"]["density"], 1.0);
+  EXPECT_TRUE(whole["prefill"]["heads"].empty());
 }
 
 TEST(Run, TheSameSeedGivesTheSameText) {

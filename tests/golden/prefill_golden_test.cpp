@@ -277,6 +277,17 @@ void check_prefill(const char* method, const KernelSet& kernels) {
   EXPECT_GT(layers, 0) << manifest.folder() << " has no case of method " << method;
 }
 
+// In the tree; another folder of the same layout may have others.
+TEST(Golden, EveryCaseOfTheTreeIsThere) {
+  const Manifest manifest = Manifest::open();
+  if (manifest.folder() != EI_SOURCE_DIR "/tests/golden/data") GTEST_SKIP() << manifest.folder();
+  std::set<std::string> names;
+  for (const Json& golden_case : manifest.cases()) names.insert(golden_case.at("name").get<std::string>());
+  EXPECT_EQ(names, (std::set<std::string>{"A1", "A10", "A2", "A3", "A4", "A5", "A6", "A7", "A8", "A9",
+                                          "B1", "B2",  "C1", "C2", "C3", "C4", "C5", "D1", "D2", "D3",
+                                          "E1", "E2",  "E3", "E4", "E5", "E6", "F1", "F2", "F3"}));
+}
+
 class GoldenPrefill : public testing::TestWithParam<KernelSet> {};
 
 TEST_P(GoldenPrefill, EntropyInferMatchesTheReleasedCode) { check_prefill("entropyinfer", GetParam()); }

@@ -10,15 +10,20 @@
 //                                                                                     so far; n heads share
 //   share[l, h] : 1 - share[l, h] = kappa * w[l, h] : 1,   kappa such that the mean of all shares is
 //                 density + density_base / tokens before the segment
-//   count = max(share * blocks before the segment, local budget)
+//   count = share * blocks before the segment, and at least the local budget
 //
-// How many, that is. Which ones: ranking_for() in head_types.cpp says which rows and blocks are rated,
-// kernels/block_scores rates them; the running means of the samples are add_sample() there.
+// n counts the kv_heads of all layers that choose but the last, whose rows hardly attend. A head that was never sampled
+// reads the mean share; --base-budget N makes the mean share N tokens, whatever lies before.
+//
+// So many are read. Which ones: those with the best ratings. A block's rating is the largest score that any rating row
+// gives any of its keys, less the logarithm of all that the row attends to (kernels/block_scores). Local heads rate
+// nothing, the sink and the latest blocks will do; of the others, types of heads say which rows and blocks are rated
+// once rating with all would cost too much (ranking_for() in head_types.cpp).
 //
 // Odds, so that shares are in proportion to weights while little is read, and no head reads everything while another
 // one starves where much is. kappa is made of what all layers knew at the end of the pool of segments before, so that
-// it does not depend on how a prompt is cut; w of the segment's own layer is up to date. Weights grow inside a pool:
-// kappa is divided by how much too much that would have read in the last one.
+// it does not depend on how a prompt is cut; w of the segment's own layer is up to date. Weights grow with the text, so
+// an old kappa reads too much: it is divided by the factor by which the last pool's, undivided, would have.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -33,6 +38,7 @@ namespace ei::policy {
 namespace {
 
 constexpr int32_t kPoolSegments = 8;
+constexpr int32_t kPerDoubling = 8;  // samples at least in every doubling of the text
 // A head that spreads over this many times as many blocks as when it was first seen has opened up: it is dynamic.
 constexpr float kOpened = 2;
 
@@ -43,6 +49,15 @@ class EntropyMethod : public PrefillMethod {
   int32_t pool_segments() const override { return kPoolSegments; }
   bool reads_midrange() const override { return false; }
   Sampling sampling() const override { return Sampling::kHeads; }
+
+  // A sample costs what lies before it. Half as many in every doubling of the text keep that in proportion to the
+  // tokens, and a mean over the last samples reaches back a part of the text instead of a number of segments.
+  bool samples(int32_t segment) const override {
+    if (is_sampled_early(options(), segment)) return true;
+    int32_t every = options().sample_every;
+    while (segment / every >= 2 * kPerDoubling) every *= 2;
+    return segment >= kPerDoubling && segment % every == 0;
+  }
 
   void decide(const SegmentPlace& place, const PrefillHistory& history, std::span<SegmentRecord> run) const override {
     const SegmentRecord* previous = history.previous;
@@ -61,8 +76,22 @@ class EntropyMethod : public PrefillMethod {
   }
 
  protected:
+  void fold(int32_t /*segment*/, const AttentionSample& sample, SampleMeans& means) const override {
+    const bool first = means.samples == 0;
+    const float keep = first ? 0 : static_cast<float>(options().sample_memory);
+    const float fresh = log_weight(sample);
+    const bool opens = !first && fresh > means.log_weight;
+    const float held = opens ? static_cast<float>(options().open_memory) : keep;
+    means.log_weight = held * means.log_weight + (1 - held) * fresh;
+    fold_means(keep, sample, means);
+  }
+
+  int64_t candidates(const SegmentPlace&, int64_t most_read) const override {
+    return options().rated_per_read > 0 ? std::max<int64_t>(options().threshold, most_read) : 0;
+  }
+
   void begin_segment(const PrefillHistory& history, SegmentRecord& record) const override {
-    if (record.pool.density > 0) return;  // ranking has been here
+    if (record.pool.density > 0) return;  // rank() comes before decide(): once is enough
     const int32_t known = pool_begin(record.segment);
     if (history.previous != nullptr && pool_begin(history.previous->segment) == known &&
         history.previous->pool.density > 0) {
@@ -95,6 +124,15 @@ class EntropyMethod : public PrefillMethod {
     Place place;
     double value;
   };
+
+  // The logarithm of w, before few heads are pulled together.
+  float log_weight(const AttentionSample& sample) const {
+    constexpr float kLeastFar = 1e-6f;
+    const float distinct = std::max(0.0f, sample.segment_entropy - sample.row_entropy);
+    return static_cast<float>(options().spread_power) * sample.segment_entropy +
+           static_cast<float>(options().distinct_power) * distinct +
+           static_cast<float>(options().far_power) * std::log(std::max(sample.far, kLeastFar));
+  }
 
   static int32_t pool_begin(int32_t segment) { return segment / kPoolSegments * kPoolSegments; }
 
@@ -219,17 +257,17 @@ Entry entropyinfer_entry() {
                             "compression repeats",
                  .prefill = {.rule = PrefillRule::kEntropy,
                              .base_budget = 0,
-                             .logit_scale = LogitScale::kInverseSqrtDim,  // this and the next: for other budget rules
+                             .logit_scale = LogitScale::kInverseSqrtDim,  // like all but select: for other budget rules
                              .early_share = 4,
                              .select = BlockRank::kAdaptive,
                              .candidate_share = 2},
                  .kv = {.rule = KvRule::kLatent, .gap = 32}},
-      // Attention is sampled while blocks are ranked so.
       .prefill = {.name = "entropy",
                   .about = "of sampled attention",
                   .make = make_entropy_method,
                   .select = BlockRank::kAdaptive,
-                  .bounded = false}};
+                  .bounded = false,
+                  .by_density = true}};
 }
 
 }  // namespace ei::policy

@@ -9,7 +9,6 @@ namespace {
 constexpr int32_t kFirstSampled = 2;  // segments: before, there is nothing far
 constexpr int32_t kAllSampled = 8;    // before this one, and while the text is dense, every segment is
 constexpr int32_t kHabitEvery = 16;   // later, where types alone are wanted
-constexpr int32_t kPerDoubling = 8;   // as many samples at least in every doubling of the text
 constexpr double kHabitMemory = 0.9;
 // A head is local when less than this share of what it does not give to the sink, and less than this share of all, goes
 // further back than a segment.
@@ -27,11 +26,6 @@ constexpr double kAffordableSomeRows = 0.15;
 // Of what a ranking with all rows and heads about all keys takes, a quarter of the rows and half of the keys take this.
 constexpr double kSomeRows = 1.0 / 8;
 
-bool is_early(const PrefillOptions& options, int32_t segment) {
-  return segment < kAllSampled || int64_t{segment} * options.segment < options.threshold;
-}
-
-bool follows_entropy(const PrefillOptions& options) { return options.rule == PrefillRule::kEntropy; }
 }  // namespace
 
 const char* head_type_name(HeadType type) {
@@ -44,31 +38,17 @@ const char* head_type_name(HeadType type) {
   return "";
 }
 
+bool is_sampled_early(const PrefillOptions& options, int32_t segment) {
+  if (segment < kFirstSampled) return false;
+  return segment < kAllSampled || int64_t{segment} * options.segment < options.threshold;
+}
+
 bool is_sampled_segment(const PrefillOptions& options, int32_t segment) {
   if (options.select != BlockRank::kAdaptive || segment < kFirstSampled) return false;
-  if (is_early(options, segment)) return true;
-  if (!follows_entropy(options)) return segment % kHabitEvery == 0;
-  // A sample costs what lies before it. Half as many in every doubling of the text keep that in proportion to the
-  // tokens, and a mean over the last samples reaches back a part of the text instead of a number of segments.
-  int32_t every = options.sample_every;
-  while (segment / every >= 2 * kPerDoubling) every *= 2;
-  return segment % every == 0;
+  return is_sampled_early(options, segment) || segment % kHabitEvery == 0;
 }
 
-float log_weight(const PrefillOptions& options, const AttentionSample& sample) {
-  constexpr float kLeastFar = 1e-6f;
-  const float distinct = std::max(0.0f, sample.segment_entropy - sample.row_entropy);
-  return static_cast<float>(options.spread_power) * sample.segment_entropy +
-         static_cast<float>(options.distinct_power) * distinct +
-         static_cast<float>(options.far_power) * std::log(std::max(sample.far, kLeastFar));
-}
-
-void add_sample(const PrefillOptions& options, int32_t segment, const AttentionSample& sample, SampleMeans& means) {
-  // A plain mean over the beginning, then a running one.
-  const auto seen = static_cast<float>(means.samples);
-  const bool plain = means.samples == 0 || (is_early(options, segment) && !follows_entropy(options));
-  const auto memory = static_cast<float>(follows_entropy(options) ? options.sample_memory : kHabitMemory);
-  const float keep = plain ? seen / (seen + 1) : memory;
+void fold_means(float keep, const AttentionSample& sample, SampleMeans& means) {
   const auto fold = [keep](float& mean, float value) { mean = keep * mean + (1 - keep) * value; };
   constexpr float kLeastFar = 1e-6f;
   fold(means.sink, sample.sink);
@@ -76,12 +56,14 @@ void add_sample(const PrefillOptions& options, int32_t segment, const AttentionS
   fold(means.log_far, std::log(std::max(sample.far, kLeastFar)));
   fold(means.segment_entropy, sample.segment_entropy);
   fold(means.row_entropy, sample.row_entropy);
-  const float weight = log_weight(options, sample);
-  const bool opens = means.samples > 0 && weight > means.log_weight;
-  const float held = opens ? static_cast<float>(options.open_memory) : keep;
-  means.log_weight = held * means.log_weight + (1 - held) * weight;
   if (means.samples == 0) means.first_segment_entropy = sample.segment_entropy;
   ++means.samples;
+}
+
+void add_sample(const PrefillOptions& options, int32_t segment, const AttentionSample& sample, SampleMeans& means) {
+  const auto seen = static_cast<float>(means.samples);
+  const bool plain = means.samples == 0 || is_sampled_early(options, segment);
+  fold_means(plain ? seen / (seen + 1) : static_cast<float>(kHabitMemory), sample, means);
 }
 
 HeadType type_of(const SampleMeans& means) {
@@ -109,8 +91,16 @@ RankQueries rank_queries_at(const PrefillOptions& options, const PrefillShape& s
   return kSomeRows * all <= kAffordableSomeRows * shape.products ? RankQueries::kHeads : RankQueries::kGroup;
 }
 
+int64_t candidate_tokens(const PrefillOptions& options, int32_t segment, int64_t most_read) {
+  if (options.candidate_share == 0) return 0;
+  const int64_t before = int64_t{segment} * options.segment;
+  const int64_t share = weighed_tokens(before, kFurtherCandidates) / options.candidate_share;
+  // Never fewer than may be read: a block without a rating would be read for its place in the text.
+  return std::max({int64_t{options.threshold}, share, most_read});
+}
+
 BlockRanking ranking_for(const PrefillOptions& options, const PrefillShape& shape, const SegmentPlace& place,
-                         HeadType type, int64_t most_read) {
+                         HeadType type, int64_t candidates) {
   BlockRanking ranking;
   if (options.select != BlockRank::kAdaptive) return ranking;
   ranking.latest = type == HeadType::kLocal;
@@ -127,16 +117,7 @@ BlockRanking ranking_for(const PrefillOptions& options, const PrefillShape& shap
   if (type == HeadType::kDiffuse) ranking.rows = part(late ? 8 : 4);
   if (type == HeadType::kSink) ranking.rows = part(2);
   // What a sink head looks up now and then is what a bound over many keys misses.
-  if (type != HeadType::kDiffuse) return ranking;
-  int64_t share = 0;
-  if (follows_entropy(options)) {
-    if (options.rated_per_read == 0) return ranking;
-  } else {
-    if (options.candidate_share == 0) return ranking;
-    share = weighed_tokens(int64_t{place.segment} * options.segment, kFurtherCandidates) / options.candidate_share;
-  }
-  // Never fewer than may be read: a block without a rating would be read for its place in the text.
-  ranking.candidates = static_cast<int32_t>(std::max({int64_t{options.threshold}, share, most_read}) / options.block);
+  if (type == HeadType::kDiffuse) ranking.candidates = static_cast<int32_t>(candidates / options.block);
   return ranking;
 }
 

@@ -8,11 +8,14 @@
 
 namespace ei::policy {
 
-// Is the attention of this segment sampled? Every segment is at the beginning and while the text is dense.
+// Is the attention of this segment sampled, where types alone are wanted? Every one is at the beginning and while the
+// text is dense, then one now and then.
 bool is_sampled_segment(const PrefillOptions& options, int32_t segment);
-// The logarithm of exp(H_segment)^a * exp(H_segment - H_row)^b * far^c.
-float log_weight(const PrefillOptions& options, const AttentionSample& sample);
-// Folds the sample of a segment in.
+// Does the segment lie in the part of a text in which every one is?
+bool is_sampled_early(const PrefillOptions& options, int32_t segment);
+// Folds a sample in: `keep` is the share of the old means that stays.
+void fold_means(float keep, const AttentionSample& sample, SampleMeans& means);
+// Folds the sample of a segment in: plain means over the early part of a text, then running ones.
 void add_sample(const PrefillOptions& options, int32_t segment, const AttentionSample& sample, SampleMeans& means);
 
 HeadType type_of(const SampleMeans& means);
@@ -20,9 +23,11 @@ HeadType type_of(const SampleMeans& means);
 // Whose queries rank in a segment; never kAuto.
 RankQueries rank_queries_at(const PrefillOptions& options, const PrefillShape& shape, int32_t segment);
 
-// How the blocks of a kv_head are ranked that may read `most_read` of the tokens before the segment.
+// How the blocks of a kv_head are ranked. `candidates`: tokens among which a diffuse one may look; 0: all.
 BlockRanking ranking_for(const PrefillOptions& options, const PrefillShape& shape, const SegmentPlace& place,
-                         HeadType type, int64_t most_read);
+                         HeadType type, int64_t candidates);
+// A share of the text, less of a long one, but no fewer than may be read; 0: all.
+int64_t candidate_tokens(const PrefillOptions& options, int32_t segment, int64_t most_read);
 
 // Of `tokens` tokens, each beyond 32768 counts as `further` tokens.
 int64_t weighed_tokens(int64_t tokens, double further);

@@ -48,8 +48,8 @@ TEST(HeadTypes, AreSampledAtTheBeginningAndThenNowAndThen) {
   PrefillOptions entropy = options;
   entropy.rule = PrefillRule::kEntropy;
   entropy.sample_every = 3;
-  EXPECT_FALSE(is_sampled_segment(entropy, 8));
-  EXPECT_TRUE(is_sampled_segment(entropy, 9));
+  EXPECT_FALSE(make_prefill_method(entropy, {})->samples(8));
+  EXPECT_TRUE(make_prefill_method(entropy, {})->samples(9));
   PrefillOptions peak = options;
   peak.select = BlockRank::kPeak;
   EXPECT_FALSE(is_sampled_segment(peak, 4));
@@ -59,9 +59,12 @@ TEST(HeadTypes, AreSampledEightTimesInEveryDoublingOfALongText) {
   PrefillOptions options = habit_options();
   options.rule = PrefillRule::kEntropy;
   options.sample_every = 2;
+  const auto method = make_prefill_method(options, {});
+  EXPECT_FALSE(method->samples(0));
+  EXPECT_FALSE(method->samples(1));
   const auto samples = [&](int32_t begin, int32_t end) {
     int count = 0;
-    for (int32_t segment = begin; segment < end; ++segment) count += is_sampled_segment(options, segment) ? 1 : 0;
+    for (int32_t segment = begin; segment < end; ++segment) count += method->samples(segment) ? 1 : 0;
     return count;
   };
   EXPECT_EQ(samples(16, 32), 8);
@@ -130,7 +133,8 @@ TEST(HeadTypes, HabitGivesEarlyLayersTheirShareOfTheText) {
 BlockRanking ranking(const PrefillOptions& options, int32_t layer, HeadType type, int32_t segment = 20,
                      int64_t most_read = 3072) {
   return ranking_for(options, {.layers = 8, .products = 1, .per_key = 1e9},
-                     {.layer = layer, .segment = segment, .rows = 512}, type, most_read);
+                     {.layer = layer, .segment = segment, .rows = 512}, type,
+                     candidate_tokens(options, segment, most_read));
 }
 
 TEST(HeadTypes, RankWithFewerRowsWhereHeadsAllowIt) {
@@ -196,14 +200,34 @@ TEST(HeadTypes, DiffuseHeadsRateAShareOfALongText) {
   EXPECT_EQ(ranking(options, 1, HeadType::kDiffuse, 40, 12288).candidates, 12288 / 8) << "never fewer than are read";
 }
 
+// Two kv_heads, both diffuse, of which one reads much more.
 TEST(HeadTypes, WhereEntropiesDecideDiffuseHeadsRateByWhatTheyMayRead) {
   PrefillOptions options = habit_options();
   options.rule = PrefillRule::kEntropy;
-  EXPECT_EQ(ranking(options, 1, HeadType::kDiffuse, 192, 12288).candidates, 12288 / 8);
-  EXPECT_EQ(ranking(options, 1, HeadType::kDiffuse, 192, 800).candidates, 4096 / 8) << "never less than the threshold";
-  EXPECT_EQ(ranking(options, 1, HeadType::kSink, 192, 12288).candidates, 0);
+  options.base_budget = 0;
+  options.density = 0.2;
+  testing::PrefillTrace trace;
+  trace.layers = 2;
+  trace.kv_heads = 2;
+  trace.tokens = 100 * options.segment;
+  trace.products = 1;
+  trace.per_key = 1e9;  // rating with all rows and blocks costs too much
+  for (int32_t row = 0; row < 200; ++row)
+    for (const float entropy : {6.0f, 1.0f})
+      trace.measures.push_back(
+          {.midrange_entropy = 0, .covering = 0, .sample = {.far = 0.5f, .distant = 0.5f, .segment_entropy = entropy}});
+  const auto last = [&] {
+    testing::PrefillRun run(options, trace);
+    run.read_whole();
+    return run.records(0)[98];
+  };
+  SegmentRecord record = last();
+  ASSERT_EQ(record.heads[0].type, HeadType::kDiffuse);
+  EXPECT_EQ(record.heads[0].ranking.candidates, 2 * record.heads[0].blocks);
+  EXPECT_EQ(record.heads[1].ranking.candidates, options.threshold / options.block) << "never less than the threshold";
+  EXPECT_LT(record.heads[1].blocks, record.heads[1].ranking.candidates / 2);
   options.rated_per_read = 0;
-  EXPECT_EQ(ranking(options, 1, HeadType::kDiffuse, 192, 12288).candidates, 0);
+  EXPECT_EQ(last().heads[0].ranking.candidates, 0);
 }
 
 }  // namespace

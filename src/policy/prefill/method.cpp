@@ -8,12 +8,20 @@ namespace ei::policy {
 
 bool PrefillMethod::samples(int32_t segment) const { return is_sampled_segment(options_, segment); }
 
+void PrefillMethod::fold(int32_t segment, const AttentionSample& sample, SampleMeans& means) const {
+  add_sample(options_, segment, sample, means);
+}
+
 bool PrefillMethod::ranks_by_heads(int32_t segment) const {
   return rank_queries_at(options_, shape_, segment) != RankQueries::kGroup;
 }
 
 BlockRanking PrefillMethod::ranking(const SegmentPlace& place, HeadType type, int64_t most_read) const {
-  return ranking_for(options_, shape_, place, type, most_read);
+  return ranking_for(options_, shape_, place, type, candidates(place, most_read));
+}
+
+int64_t PrefillMethod::candidates(const SegmentPlace& place, int64_t most_read) const {
+  return candidate_tokens(options_, place.segment, most_read);
 }
 
 void PrefillMethod::rank(const SegmentPlace& place, const PrefillHistory& history, SegmentRecord& record) const {
@@ -31,7 +39,7 @@ void PrefillMethod::observe(const SegmentRecord* previous, SegmentRecord& record
   for (size_t h = 0; h < record.heads.size(); ++h) {
     HeadRecord& head = record.heads[h];
     if (previous != nullptr) head.means = previous->heads[h].means;
-    if (head.sampled) add_sample(options_, record.segment, head.sample, head.means);
+    if (head.sampled) fold(record.segment, head.sample, head.means);
   }
 }
 

@@ -124,7 +124,7 @@ class PrefillMethod {
 
   // Writes type and ranking of every kv_head.
   void rank(const SegmentPlace& place, const PrefillHistory& history, SegmentRecord& record) const;
-  // Folds the samples of the record, if there are any, into the means of the one before.
+  // Carries the means of the record before on, the samples of this one folded in where there are any.
   void observe(const SegmentRecord* previous, SegmentRecord& record) const;
   // Writes budget, rigid and blocks of consecutive segments of one layer, the first one at `place`.
   virtual void decide(const SegmentPlace& place, const PrefillHistory& history, std::span<SegmentRecord> run) const = 0;
@@ -137,8 +137,12 @@ class PrefillMethod {
   const PrefillShape& shape() const { return shape_; }
   // Blocks before a segment.
   int32_t visible(int32_t segment) const { return segment * options_.grid().blocks_per_segment(); }
+  // Folds the sample of a segment into a kv_head's means. Here: what types of heads are told by.
+  virtual void fold(int32_t segment, const AttentionSample& sample, SampleMeans& means) const;
   // How the blocks of a kv_head of this type are ranked, of which `most_read` tokens may be read.
   virtual BlockRanking ranking(const SegmentPlace& place, HeadType type, int64_t most_read) const;
+  // Tokens among which a diffuse kv_head may look, those of the largest upper bounds; 0: all.
+  virtual int64_t candidates(const SegmentPlace& place, int64_t most_read) const;
   // Writes what a segment knows before anything of it is measured.
   virtual void begin_segment(const PrefillHistory&, SegmentRecord&) const {}
   // Tokens that a kv_head, its type known, may read: as many are rated.

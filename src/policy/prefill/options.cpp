@@ -19,6 +19,11 @@ Status at_least_zero(const char* name, double value) {
   return make_error(ErrorKind::kUsage, "%s must be a number of at least 0: %g", name, value);
 }
 
+bool by_density(const PrefillOptions& options) {
+  const PrefillEntry* entry = find_prefill_rule(options.rule);
+  return entry != nullptr && entry->by_density;
+}
+
 // The rules that work with this ranking.
 std::string rules_for(BlockRank select) {
   std::string names;
@@ -75,7 +80,7 @@ PrefillOptions for_model(PrefillOptions options, int32_t layers, int32_t global_
   const double share = static_cast<double>(layers) / std::max(global_layers, 1);
   options.density = std::min(1.0, options.density * share);
   options.density_base = static_cast<int32_t>(options.density_base * share);
-  if (options.base_budget == 0 && options.rule != PrefillRule::kEntropy) {
+  if (options.base_budget == 0 && !by_density(options)) {
     const auto tokens = static_cast<int32_t>(kEveryLayerGlobal * share);
     options.base_budget = std::max({tokens / options.block * options.block, options.block, options.min_budget});
   }
@@ -138,8 +143,7 @@ bool is_dense_segment(const PrefillOptions& options, int32_t segment, int64_t pr
 
 bool is_dense_layer(const PrefillOptions& options, int32_t layer) {
   if (options.rule == PrefillRule::kDense) return true;
-  const bool skips = options.rule != PrefillRule::kEntropy;  // which divides its density over all layers
-  return skips && layer < options.layer_skip && options.early_share == 0;
+  return !by_density(options) && layer < options.layer_skip && options.early_share == 0;
 }
 
 bool fuses(const PrefillOptions& options, int32_t layer, bool follows) {
