@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "policy/prefill/plan_layout.h"
 
 namespace ei::sparse {
 
@@ -108,12 +109,20 @@ const BlockPlan* Planner::record(Stream& stream, int layer, Matrix q, const KvVi
   const bool attends = walk_.attends(layer);
   const bool samples = std::any_of(turn.places.begin(), turn.places.end(), [](const auto& one) { return one.sampled; });
   const int64_t end = walk_.first() + walk_.tokens();
+  if (given_ != nullptr && given_->names_blocks()) {
+    take_given(layer);
+    return attends ? &walk_.plan(layer) : nullptr;
+  }
 
   index_.update(stream, layer, kv, end);
   if (rates_peaks_ && (samples || attends)) turn.keys = index_.pack(stream, layer, kv, end);
   if (method.reads_midrange()) midrange_.record(stream, turn, method, index_, follows(layer));
   if (rates_peaks_) sample_.record(stream, turn, rating_.values());
-  stream.host([this, layer] { decide(layer); });
+  if (waits()) {
+    stream.host([this, layer] { decide(layer); });
+  } else {
+    decide(layer);
+  }
   if (!attends) return nullptr;
   BlockPlan& plan = walk_.plan(layer);
   plan.grid = options().grid();
@@ -127,9 +136,38 @@ void Planner::decide(int layer) {
   policy::LayerRecords& run = walk_.run(layer);
   if (walk_.method().reads_midrange()) midrange_.on_host(layer, run);
   if (rates_peaks_) sample_.on_host(layer, walk_.places(layer), run);
+  if (given_ != nullptr) {
+    for (policy::SegmentRecord& record : run)
+      for (size_t h = 0; h < record.heads.size(); ++h)
+        if (record.heads[h].sampled) record.heads[h].sample = given_->sample(layer, record.segment, h);
+  }
   walk_.decide(layer);
   if (rates_peaks_) rating_.on_host(layer, run);
   select_.on_host(layer, walk_.plan(layer));
+}
+
+// The same for all layers of a chunk: what they share is made by the first one that decides.
+bool Planner::waits() const {
+  const policy::PrefillMethod& method = walk_.method();
+  bool samples = false;
+  for (int32_t i = 0; i < walk_.num_segments(); ++i) samples = samples || method.samples(walk_.first_segment() + i);
+  return samples || method.reads_midrange();
+}
+
+void Planner::take_given(int layer) {
+  policy::LayerRecords& run = walk_.run(layer);
+  for (policy::SegmentRecord& record : run)
+    for (size_t h = 0; h < record.heads.size(); ++h)
+      record.heads[h].blocks = static_cast<int32_t>(given_->blocks(layer, record.segment, h).size());
+  BlockPlan& plan = walk_.plan(layer);
+  policy::lay_out_plan(options().grid(), run, plan);
+  for (int32_t h = 0; h < plan.kv_heads; ++h) {
+    for (int32_t i = 0; i < plan.num_segments; ++i) {
+      const std::span<int32_t> to = plan.blocks_of(plan.list(h, i));
+      const auto from = given_->blocks(layer, plan.first_segment + i, static_cast<size_t>(h));
+      std::copy_n(from.begin(), to.size(), to.begin());
+    }
+  }
 }
 
 // The layer before is the last one that was planned: those with a window have no blocks.

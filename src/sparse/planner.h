@@ -13,6 +13,7 @@
 #include "plan/block_plan.h"
 #include "policy/prefill/walk.h"
 #include "sparse/block_index.h"
+#include "sparse/given.h"
 #include "sparse/layer_turn.h"
 #include "sparse/midrange_step.h"
 #include "sparse/rating_steps.h"
@@ -53,6 +54,9 @@ class Planner {
   // Forgets everything from `position` on.
   void truncate(int64_t position);
 
+  // Before anything is read; outlives the planner.
+  void give(const Given* given) { given_ = given; }
+
   // Keep the chosen blocks in the records as well.
   void keep_blocks(bool keep) { walk_.keep_blocks(keep); }
   // What was measured and decided, and in force, in every segment that was read.
@@ -64,6 +68,9 @@ class Planner {
  private:
   // On the host, in the stream's turn: what was measured goes to the method, what it decided to the kernels.
   void decide(int layer);
+  // Must that wait for what the stream measures?
+  bool waits() const;
+  void take_given(int layer);
   bool follows(int layer) const;  // a planned layer that this chunk has recorded
   const float* ranked_values() const;
 
@@ -72,6 +79,7 @@ class Planner {
   bool rates_peaks_ = false;
   policy::PrefillWalk walk_;
   BlockIndex index_;
+  const Given* given_ = nullptr;
   kernels::BlockRows rows_;  // the chunk's segments and the blocks before them
 
   // In the order in which they run.

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <set>
 #include <string>
@@ -213,6 +214,54 @@ TEST(Planner, ForgetsAChunkThatFailedAndWhatWasRewound) {
     ASSERT_TRUE(ours.planner().begin_prompt(kLayerShape.tokens).ok());
     ours.read(128, 512);
     EXPECT_EQ(chosen(ours.planner()), chosen(undisturbed.planner()));
+  }
+}
+
+// What another planner has measured and chosen.
+class Remembered final : public Given {
+ public:
+  Remembered(const Planner& planner, bool names_blocks) : planner_(planner), names_blocks_(names_blocks) {}
+  bool names_blocks() const override { return names_blocks_; }
+  AttentionSample sample(int layer, int32_t segment, size_t kv_head) const override {
+    return head(layer, segment, kv_head).sample;
+  }
+  std::span<const int32_t> blocks(int layer, int32_t segment, size_t kv_head) const override {
+    return head(layer, segment, kv_head).chosen;
+  }
+
+ private:
+  const policy::HeadRecord& head(int layer, int32_t segment, size_t kv_head) const {
+    return planner_.records(layer)[static_cast<size_t>(segment)].heads[kv_head];
+  }
+  const Planner& planner_;
+  bool names_blocks_;
+};
+
+TEST(Planner, TakesTheSamplesAndTheBlocksThatAreGiven) {
+  Prompt prompt;
+  const auto backend = make_backend("cpu");
+  const policy::PrefillOptions options = in_small(policy::find_method("entropyinfer")->prefill);
+  PlannedPrompt source(*backend, options, prompt);
+  source.read(256);
+  Prompt other;
+  std::reverse(other.layers.begin(), other.layers.end());
+  PlannedPrompt free(*backend, options, other);
+  free.read(256);
+  ASSERT_NE(chosen(free.planner()), chosen(source.planner()));
+  for (const bool names_blocks : {true, false}) {
+    const Remembered given(source.planner(), names_blocks);
+    PlannedPrompt ours(*backend, options, other);
+    ours.planner().give(&given);
+    ours.read(256);
+    const auto counts = [](const Planner& planner) {
+      std::vector<int32_t> all;
+      for (int layer = 0; layer < kLayers; ++layer)
+        for (const policy::SegmentRecord& record : planner.records(layer))
+          for (const policy::HeadRecord& head : record.heads) all.push_back(record.dense ? 0 : head.blocks);
+      return all;
+    };
+    EXPECT_EQ(counts(ours.planner()), counts(source.planner()));
+    EXPECT_EQ(chosen(ours.planner()) == chosen(source.planner()), names_blocks);
   }
 }
 

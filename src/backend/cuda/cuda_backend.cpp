@@ -15,9 +15,17 @@ namespace {
 
 using kernels::cuda::DevicePages;
 
+// What a prompt's products read (BackendOptions::dense).
+enum class PromptWeights : uint8_t {
+  kDecoded,  // bf16, held beside the file's codes
+  kFp8,      // 8 bits, as well
+  kCodes,    // the file's codes alone, decoded for every product: the least memory
+};
+
 class CudaBackend final : public Backend {
  public:
-  CudaBackend(std::unique_ptr<CudaDevice> device, bool fp8) : device_(std::move(device)), fp8_(fp8) {}
+  CudaBackend(std::unique_ptr<CudaDevice> device, PromptWeights prompts)
+      : device_(std::move(device)), prompts_(prompts) {}
 
   std::string_view name() const override { return "cuda"; }
   std::string describe(DType key_type, DType value_type, std::span<const HostTensor> matrices) const override {
@@ -25,7 +33,10 @@ class CudaBackend final : public Backend {
     const char* attention = !pages.blocked                                                 ? "plain"
                             : device_->traits().set == kernels::cuda::KernelSet::kPortable ? "portable"
                                                                                            : "hopper";
-    const char* products = matrix_type(matrices) == DType::kF32 ? "f32" : fp8_ ? "fp8" : "bf16";
+    const char* products = matrix_type(matrices) == DType::kF32 ? "f32"
+                           : prompts_ == PromptWeights::kFp8    ? "fp8"
+                           : prompts_ == PromptWeights::kCodes  ? "bf16, decoded for each"
+                                                                : "bf16";
     return str_format("cuda: %s (%lld MiB), attention %s over %s and %s, products in %s", device_->name().c_str(),
                       static_cast<long long>(device_->total_bytes() >> 20), attention, dtype_name(key_type),
                       dtype_name(value_type), products);
@@ -90,14 +101,15 @@ class CudaBackend final : public Backend {
 
   Result<std::unique_ptr<Weight>> load_matrix(std::span<const HostTensor> parts, MatrixUse use) const override {
     if (matrix_type(parts) == DType::kF32) wide_ = true;
-    EI_ASSIGN_OR_RETURN(std::unique_ptr<CudaWeight> weight, loader_.matrix(parts, /*multiplied=*/true));
+    EI_ASSIGN_OR_RETURN(std::unique_ptr<CudaWeight> weight, loader_.matrix(parts, forms_of_matrices()));
     weight->activated = use == MatrixUse::kActivated;
-    if (fp8_ && use != MatrixUse::kFewRows) EI_RETURN_IF_ERROR(CudaWeightLoader::add_fp8(*weight));
+    if (prompts_ == PromptWeights::kFp8 && use != MatrixUse::kFewRows)
+      EI_RETURN_IF_ERROR(CudaWeightLoader::add_fp8(*weight));
     return std::unique_ptr<Weight>(std::move(weight));
   }
   int64_t packed_bytes(std::span<const HostTensor>) const override { return 0; }
   Result<std::unique_ptr<Weight>> load_table(const HostTensor& table) const override {
-    EI_ASSIGN_OR_RETURN(std::unique_ptr<Weight> weight, loader_.matrix({&table, 1}, /*multiplied=*/false));
+    EI_ASSIGN_OR_RETURN(std::unique_ptr<Weight> weight, loader_.matrix({&table, 1}, CudaWeightLoader::Forms::kDecoded));
     return weight;
   }
   Result<std::unique_ptr<Weight>> load_vector(std::span<const HostTensor> parts) const override {
@@ -105,9 +117,12 @@ class CudaBackend final : public Backend {
     return weight;
   }
   int64_t held_bytes(const HostTensor& tensor) const override {
+    const int64_t codes = code_bytes(tensor);
+    if (prompts_ == PromptWeights::kCodes && codes > 0) return codes;
     const auto element = static_cast<int64_t>(dtype_bytes(matrix_type({&tensor, 1})));
-    const int64_t narrow = fp8_ ? kernels::cuda::fp8_bytes(tensor.rows, tensor.cols) : 0;
-    return tensor.rows * tensor.cols * element + code_bytes(tensor) + narrow;
+    const bool fp8 = prompts_ == PromptWeights::kFp8;
+    const int64_t narrow = fp8 ? kernels::cuda::fp8_bytes(tensor.rows, tensor.cols) : 0;
+    return tensor.rows * tensor.cols * element + codes + narrow;
   }
 
   Result<std::unique_ptr<Stream>> new_stream(const CancelToken* cancel) const override {
@@ -126,8 +141,12 @@ class CudaBackend final : public Backend {
     return static_cast<size_t>(pages.layout().page_bytes(whole));
   }
 
+  CudaWeightLoader::Forms forms_of_matrices() const {
+    return prompts_ == PromptWeights::kCodes ? CudaWeightLoader::Forms::kCodes : CudaWeightLoader::Forms::kBoth;
+  }
+
   std::unique_ptr<CudaDevice> device_;
-  const bool fp8_;  // prompts multiply in 8 bits
+  const PromptWeights prompts_;
   mutable CudaWeightLoader loader_;
   mutable std::atomic<bool> wide_ = false;  // a matrix in f32: products want f32 activations
 };
@@ -142,11 +161,14 @@ Status find_cuda_device() {
 Result<std::unique_ptr<Backend>> create_cuda_backend(const BackendOptions& options) {
   EI_ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device, CudaDevice::create(options.isa));
   const bool fp8 = options.dense == "fp8";
+  const auto prompts = fp8                        ? PromptWeights::kFp8
+                       : options.dense == "codes" ? PromptWeights::kCodes
+                                                  : PromptWeights::kDecoded;
   constexpr int kHopper = 90;  // scales of rows are given to products there
   if (fp8 && device->traits().capability != kHopper)
     return make_error(ErrorKind::kDevice, "EI_DENSE=fp8 needs a GPU of compute capability 9.0, '%s' has %d.%d",
                       device->name().c_str(), device->traits().capability / 10, device->traits().capability % 10);
-  return std::unique_ptr<Backend>(std::make_unique<CudaBackend>(std::move(device), fp8));
+  return std::unique_ptr<Backend>(std::make_unique<CudaBackend>(std::move(device), prompts));
 }
 
 }  // namespace ei

@@ -110,7 +110,8 @@ Result<CudaProducts::Plan*> CudaProducts::plan_for(const Key& key) {
 }
 
 Status CudaProducts::multiply(const DeviceRows& weight, const DeviceRows& x, const DeviceRows& y, const float* bias,
-                              cudaStream_t stream) {
+                              cudaStream_t stream, Into into) {
+  EI_CHECK(into == Into::kWritten || (bias == nullptr && y.type == DType::kF32));
   EI_CHECK(weight.type == x.type && (bias == nullptr || y.type == DType::kF32));
   if (x.rows == 0 || weight.rows == 0) return {};
   const Key key{static_cast<int>(x.type),
@@ -129,10 +130,11 @@ Status CudaProducts::multiply(const DeviceRows& weight, const DeviceRows& x, con
   if (bias != nullptr) {
     EI_TRY_LT(cublasLtMatmulDescSetAttribute(plan->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias));
   }
-  return run(*plan, weight.data, x.data, y.data, stream);
+  return run(*plan, weight.data, x.data, y.data, stream, into);
 }
 
-Status CudaProducts::multiply(const Fp8Rows& weight, const Fp8Rows& x, const DeviceRows& y, cudaStream_t stream) {
+Status CudaProducts::multiply(const Fp8Rows& weight, const Fp8Rows& x, const DeviceRows& y, cudaStream_t stream,
+                              Into into) {
   if (x.rows == 0 || weight.rows == 0) return {};
   const Key key{kFp8,
                 static_cast<int>(y.type),
@@ -152,13 +154,13 @@ Status CudaProducts::multiply(const Fp8Rows& weight, const Fp8Rows& x, const Dev
                                            sizeof scales[0]));
   EI_TRY_LT(cublasLtMatmulDescSetAttribute(plan->operation, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &scales[1],
                                            sizeof scales[1]));
-  return run(*plan, weight.codes, x.codes, y.data, stream);
+  return run(*plan, weight.codes, x.codes, y.data, stream, into);
 }
 
-Status CudaProducts::run(const Plan& plan, const void* weight, const void* x, void* y, cudaStream_t stream) {
+Status CudaProducts::run(const Plan& plan, const void* weight, const void* x, void* y, cudaStream_t stream, Into into) {
   const float one = 1;
-  const float zero = 0;
-  EI_TRY_LT(cublasLtMatmul(handle_, plan.operation, &one, weight, plan.weight, x, plan.x, &zero, y, plan.y, y, plan.y,
+  const float kept = into == Into::kAdded ? 1 : 0;  // of what is there
+  EI_TRY_LT(cublasLtMatmul(handle_, plan.operation, &one, weight, plan.weight, x, plan.x, &kept, y, plan.y, y, plan.y,
                            &plan.algorithm, workspace_.data(), workspace_.bytes(), stream));
   return {};
 }

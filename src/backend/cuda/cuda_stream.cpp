@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "backend/cuda/cuda_memory.h"
 #include "base/check.h"
@@ -35,6 +36,8 @@ CudaStream::~CudaStream() {
 // A cancellation holds until the next synchronize(): operations between may lack what those before left out.
 bool CudaStream::open() {
   stopped_ = stopped_ || cancelled();
+  if (!failed_.ok() || stopped_) held_ = {};
+  run_held();
   return failed_.ok() && !stopped_;
 }
 
@@ -49,7 +52,9 @@ void CudaStream::keep_pace() {
 }
 
 void CudaStream::enter(Phase phase, int64_t) {
-  if (phase != phase_) run_recorded();
+  if (phase == phase_) return;
+  open();
+  run_recorded();
   phase_ = phase;
 }
 
@@ -119,11 +124,19 @@ void CudaStream::rms_norm(Matrix x, const Weight& gain, float eps, Matrix y) {
 }
 
 void CudaStream::add_rms_norm(Matrix x, Matrix sum, const Weight* gain, float eps, Matrix y) {
+  HeldProduct product;
+  if (held_.y.data == x.data && held_.y.rows == x.rows && held_.y.cols == x.cols) product = std::exchange(held_, {});
   if (!open()) return;
   const DeviceRows to = gain != nullptr ? for_products(y) : DeviceRows{};
-  const DeviceRows from = rows_of(x);
   const DeviceRows total = wide(sum);
   const float* gains = vector_of(gain);
+  if (product.weight != nullptr) {
+    add_held(product, total);
+    if (gain == nullptr) return;
+    submit([=, this] { return kernels::cuda::launch_rms_norm(total, gains, eps, to, stream_); }, total, gains, eps, to);
+    return;
+  }
+  const DeviceRows from = rows_of(x);
   submit([=, this] { return kernels::cuda::launch_add_rms_norm(from, total, gains, eps, to, stream_); }, from, total,
          gains, eps, to);
 }
@@ -207,6 +220,7 @@ const void* CudaStream::stage(const void* data, size_t bytes) {
 }
 
 Status CudaStream::synchronize() {
+  open();
   run_recorded();
   Status status = cuda_status(cudaStreamSynchronize(stream_), "forward pass");
   clock_.collect();
@@ -214,7 +228,7 @@ Status CudaStream::synchronize() {
   staging_.reset();
   retired_.clear();
   for (CudaRoom* room :
-       {&converted_, &plan_, &plan_order_, &prefill_room_, &decode_room_, &rating_room_, &chosen_room_})
+       {&converted_, &decoded_, &plan_, &plan_order_, &prefill_room_, &decode_room_, &rating_room_, &chosen_room_})
     room->release_retired();
   chosen_ = {};
   sent_heads_ = {};
@@ -234,6 +248,7 @@ Status CudaStream::synchronize() {
 }
 
 void CudaStream::read(Matrix from, float* to) {
+  open();
   run_recorded();
   const DeviceRows rows = rows_of(from);
   const auto width = static_cast<size_t>(from.cols) * dtype_bytes(rows.type);

@@ -73,7 +73,7 @@ class CudaStream final : public Stream {
       : device_(device), narrow_(narrow), cancel_(cancel), products_(device.products()) {}
 
   bool cancelled() const { return cancel_ != nullptr && cancel_->cancelled(); }
-  bool open();               // may anything more be enqueued?
+  bool open();               // may anything more be enqueued? What is held goes first
   void note(Status status);  // the first failure is kept
   void keep_pace();          // waits until only a few layers are ahead, so that a cancellation is noticed in time
   // Enqueues `job` now, or with the token's other operations. It depends on nothing but `parts` and what these lead to.
@@ -100,7 +100,21 @@ class CudaStream final : public Stream {
   Status append(const RotateAppendParams& params);
   // With cos and sin in device memory.
   Result<RopeTable> with_angles(RopeTable table, int64_t tokens);
+  // A product of a prompt that has not been enqueued: where it is then added to a sum, that is one step with it.
+  struct HeldProduct {
+    const CudaWeight* weight = nullptr;
+    Matrix x;
+    Matrix y;
+  };
+  void run_held();
+  // The product itself is written nowhere.
+  void add_held(const HeldProduct& product, const kernels::cuda::DeviceRows& sum);
   void multiply(const CudaWeight& weight, Matrix x, Matrix y, const float* bias);
+  void multiply_rows(const CudaWeight& weight, kernels::cuda::DeviceRows from, const kernels::cuda::DeviceRows& to,
+                     const float* bias, CudaProducts::Into into);
+  void multiply_codes(const CudaWeight& weight, kernels::cuda::DeviceRows from, const kernels::cuda::DeviceRows& to,
+                      const float* bias, CudaProducts::Into into);
+  kernels::cuda::DeviceRows converted(const kernels::cuda::DeviceRows& rows, DType type);
   Status score_window(const kernels::WindowScoreParams& params);
   Status select(const kernels::SelectBlocksParams& params);
   template <typename Work>
@@ -113,12 +127,14 @@ class CudaStream final : public Stream {
   cudaStream_t stream_ = nullptr;
   CudaProducts products_;
   Phase phase_ = Phase::kPrompt;
+  HeldProduct held_;
   CudaGraph graph_;
   bool at_once_ = false;  // whatever the phase
   std::map<int, Scratch> scratch_;
   std::map<int, Buffer> shared_;
   CudaStaging staging_;
   CudaRoom converted_;  // input of a product
+  CudaRoom decoded_;    // weights of one
   CudaRoom plan_;       // of the attention in work
   CudaRoom plan_order_;
   CudaRoom rating_room_;

@@ -116,9 +116,11 @@ Status CudaWeightLoader::send(const HostTensor& part, DType type, std::byte* to,
     EI_RETURN_IF_ERROR(cuda_status(
         cudaMemcpyAsync(slice->device.data(), slice->pinned.data(), bytes, cudaMemcpyHostToDevice, cudaStreamPerThread),
         "loading weights"));
-    EI_RETURN_IF_ERROR(kernels::cuda::launch_dequantise(
-        there ? part.type : static_cast<uint32_t>(GGML_TYPE_F32), slice->device.data(), count * block, part.scale, type,
-        to + static_cast<size_t>(first * block) * dtype_bytes(type), cudaStreamPerThread));
+    if (to != nullptr) {
+      EI_RETURN_IF_ERROR(kernels::cuda::launch_dequantise(
+          there ? part.type : static_cast<uint32_t>(GGML_TYPE_F32), slice->device.data(), count * block, part.scale,
+          type, to + static_cast<size_t>(first * block) * dtype_bytes(type), cudaStreamPerThread));
+    }
     if (codes != nullptr) {
       EI_RETURN_IF_ERROR(kernels::cuda::launch_split_codes(part.type, slice->device.data(), first * block,
                                                            count * block, *codes, cudaStreamPerThread));
@@ -128,36 +130,37 @@ Status CudaWeightLoader::send(const HostTensor& part, DType type, std::byte* to,
   return {};
 }
 
-Result<std::unique_ptr<CudaWeight>> CudaWeightLoader::matrix(std::span<const HostTensor> parts, bool multiplied) {
+Result<std::unique_ptr<CudaWeight>> CudaWeightLoader::matrix(std::span<const HostTensor> parts, Forms forms) {
   const std::scoped_lock lock(mutex_);
   auto weight = std::make_unique<CudaWeight>();
   weight->type = matrix_type(parts);
   weight->cols = parts.front().cols;
   for (const HostTensor& part : parts) weight->rows += part.rows;
+  std::vector<DeviceCodes> codes;
+  if (forms != Forms::kDecoded) codes = place_codes(parts, *weight);
   const bool alone = parts.size() == 1 && parts.front().scale == 1;
   if (alone) weight->memory = held_[parts.front().data].lock();
   const bool there = weight->memory != nullptr;
-  if (!there) {
+  if (there && codes.empty()) return weight;
+  if (!there && (codes.empty() || forms != Forms::kCodes)) {
     const auto bytes = static_cast<size_t>(weight->rows * weight->cols) * dtype_bytes(weight->type);
     EI_ASSIGN_OR_RETURN(Buffer memory, allocate_device(bytes));
     weight->memory = std::make_shared<const Buffer>(std::move(memory));
     if (alone) held_[parts.front().data] = weight->memory;
   }
-  std::vector<DeviceCodes> codes;
-  if (multiplied) codes = place_codes(parts, *weight);
-  if (there && codes.empty()) return weight;
-  auto* to = static_cast<std::byte*>(weight->memory->data());  // what is there already is written once more
+  // What is there already is written once more.
+  auto* to = weight->memory != nullptr ? static_cast<std::byte*>(weight->memory->data()) : nullptr;
   for (size_t i = 0; i < parts.size(); ++i) {
     const HostTensor& part = parts[i];
     EI_RETURN_IF_ERROR(send(part, weight->type, to, codes.empty() ? nullptr : &codes[i]));
-    to += static_cast<size_t>(part.rows * part.cols) * dtype_bytes(weight->type);
+    if (to != nullptr) to += static_cast<size_t>(part.rows * part.cols) * dtype_bytes(weight->type);
   }
   EI_RETURN_IF_ERROR(cuda_status(cudaStreamSynchronize(cudaStreamPerThread), "loading weights"));
   return weight;
 }
 
 Status CudaWeightLoader::add_fp8(CudaWeight& weight) {
-  if (weight.type != DType::kBF16 || !kernels::cuda::fp8_takes(weight.cols)) return {};
+  if (weight.type != DType::kBF16 || weight.memory == nullptr || !kernels::cuda::fp8_takes(weight.cols)) return {};
   const auto bytes = static_cast<size_t>(kernels::cuda::fp8_bytes(weight.rows, weight.cols));
   EI_ASSIGN_OR_RETURN(weight.fp8_memory, allocate_device(bytes));
   EI_RETURN_IF_ERROR(kernels::cuda::launch_to_fp8(weight.device(), weight.fp8(), cudaStreamPerThread));

@@ -16,7 +16,7 @@
 namespace ei {
 
 struct CudaWeight : Weight {
-  std::shared_ptr<const Buffer> memory;
+  std::shared_ptr<const Buffer> memory;  // none: prompts decode `codes`, product by product
   DType type = DType::kBF16;
   bool activated = false;  // MatrixUse::kActivated
   // For generation, where every part has such a form: fewer bytes to read.
@@ -24,7 +24,9 @@ struct CudaWeight : Weight {
   Buffer code_memory;
   Buffer fp8_memory;  // for prompts, where products in 8 bits are asked for
   kernels::cuda::Fp8Rows fp8() const { return kernels::cuda::fp8_rows(fp8_memory.data(), rows, cols); }
-  kernels::cuda::DeviceRows device() const { return {memory->data(), type, rows, cols, cols}; }
+  kernels::cuda::DeviceRows device() const {
+    return {memory != nullptr ? memory->data() : nullptr, type, rows, cols, cols};
+  }
   const float* vector() const { return static_cast<const float*>(memory->data()); }
 };
 
@@ -40,8 +42,12 @@ DType matrix_type(std::span<const HostTensor> parts);
 
 class CudaWeightLoader {
  public:
-  // `multiplied`: by one row at a time too, not only looked up.
-  Result<std::unique_ptr<CudaWeight>> matrix(std::span<const HostTensor> parts, bool multiplied);
+  enum class Forms : uint8_t {
+    kDecoded,  // to be looked up, or multiplied by many rows
+    kBoth,     // and by one row at a time: codes as well, where there are any
+    kCodes,    // these alone, where there are any
+  };
+  Result<std::unique_ptr<CudaWeight>> matrix(std::span<const HostTensor> parts, Forms forms);
   // In one row.
   Result<std::unique_ptr<CudaWeight>> vector(std::span<const HostTensor> parts);
   // Makes the form of 8 bits of a matrix in bf16 whose rows it takes; others stay as they are.
@@ -63,7 +69,7 @@ class CudaWeightLoader {
   };
 
   Result<Slice*> next_slice();
-  // Decodes `part` into [rows, cols] of `type` at `to`, and splits it into codes where these are wanted.
+  // Decodes `part` into [rows, cols] of `type` at `to`, and splits it into codes; each where it is not null.
   Status send(const HostTensor& part, DType type, std::byte* to, const kernels::cuda::DeviceCodes* codes);
 
   std::mutex mutex_;  // guards everything; weights are loaded one by one

@@ -20,12 +20,18 @@ __device__ inline float from_ordered(uint32_t key) {
 inline constexpr int kSelectThreads = 1024;
 inline constexpr int kDigits = 256;
 
+inline constexpr int kSelectWarps = kSelectThreads / 32;
+static_assert(kSelectWarps == 32);  // as many as a warp has lanes
+inline constexpr int kHeld = 16;    // keys of a thread that fit its registers: rounds of kSelectThreads keys
+
 struct SelectShared {
   int32_t histogram[kDigits];
   uint32_t prefix;
   int32_t wanted;
-  int32_t greater[kSelectThreads / 32];
-  int32_t equal[kSelectThreads / 32];
+  int32_t reached[2][kSelectWarps];
+  // How many keys of a round a warp takes: larger ones, and equal ones times 2^16.
+  uint32_t taken[kHeld][kSelectWarps];
+  uint32_t rounds[kHeld];
 };
 
 // The `count`-th largest of the keys that the threads hold, kEach a thread (0 where there is none), bit by bit from the
@@ -34,10 +40,8 @@ struct SelectShared {
 template <int kEach>
 __device__ inline uint32_t nth_largest(SelectShared& shared, const uint32_t (&keys)[kEach], int32_t count,
                                        int32_t& wanted) {
-  int32_t* reaches = shared.histogram;  // of each bit
-  __syncthreads();
-  if (threadIdx.x < 32) reaches[threadIdx.x] = 0;
-  __syncthreads();
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const int warp = static_cast<int>(threadIdx.x / 32);
   uint32_t found = 0;
   int32_t above = 0;  // that are larger than everything which begins with `found`
   for (int bit = 31; bit >= 0; --bit) {
@@ -46,9 +50,10 @@ __device__ inline uint32_t nth_largest(SelectShared& shared, const uint32_t (&ke
 #pragma unroll
     for (int i = 0; i < kEach; ++i) mine += keys[i] >= candidate ? 1 : 0;
     mine = __reduce_add_sync(~0u, mine);
-    if (threadIdx.x % 32 == 0 && mine > 0) atomicAdd(&reaches[bit], mine);
+    // Two rows in turn: whoever writes one again has waited for those who read it.
+    if (lane == 0) shared.reached[bit % 2][warp] = mine;
     __syncthreads();
-    const int32_t reach = reaches[bit];
+    const int32_t reach = __reduce_add_sync(~0u, shared.reached[bit % 2][lane]);
     if (reach == count) {
       wanted = 0;
       return candidate - 1;
@@ -67,7 +72,7 @@ __device__ inline uint32_t nth_largest(SelectShared& shared, const uint32_t (&ke
 // the lower index comes first. All threads of the block take part.
 template <typename Key, typename Take>
 __device__ void take_largest(SelectShared& shared, int32_t size, int32_t count, Key key, Take take) {
-  constexpr int kHeld = 16;  // keys of a thread that fit its registers
+  static_assert(kHeld * kSelectThreads < 1 << 16);
   const int thread = static_cast<int>(threadIdx.x);
   const int lane = thread % 32;
   if (count >= size) {
@@ -78,13 +83,17 @@ __device__ void take_largest(SelectShared& shared, int32_t size, int32_t count, 
   uint32_t prefix = 0;
   int32_t wanted = count;  // of the keys that begin with the prefix
   const bool few = size <= kHeld * kSelectThreads;
-  if (few) {
-    uint32_t held[kHeld];
+  uint32_t held[kHeld];
+  const auto hold = [&](int32_t begin) {
 #pragma unroll
     for (int r = 0; r < kHeld; ++r) {
-      const int32_t i = thread + r * kSelectThreads;
+      const int32_t i = begin + thread + r * kSelectThreads;
       held[r] = i < size ? key(i) : 0u;
     }
+  };
+  __syncthreads();  // the shared memory may be in use for what came before
+  if (few) {
+    hold(0);
     prefix = nth_largest(shared, held, count, wanted);
   }
   const auto count_digit = [&](uint32_t value, bool there, uint32_t mask, int shift) {
@@ -124,36 +133,52 @@ __device__ void take_largest(SelectShared& shared, int32_t size, int32_t count, 
     prefix = shared.prefix;
     wanted = shared.wanted;
   }
-  // All keys above the prefix, and the first `wanted` that equal it.
+  // All keys above the prefix, and the first `wanted` that equal it. Rounds of keys together: each warp counts what it
+  // takes of every round, then all know where their keys go.
+  const int warp = thread / 32;
+  const unsigned lower = (1u << lane) - 1;
   int32_t greater_before = 0;
   int32_t equal_before = 0;
-  for (int32_t begin = 0; begin < size; begin += kSelectThreads) {
-    const int32_t i = begin + thread;
-    const uint32_t value = i < size ? key(i) : 0u;
-    const bool above = i < size && value > prefix;
-    const bool same = i < size && value == prefix;
-    const unsigned above_mask = __ballot_sync(~0u, above);
-    const unsigned same_mask = __ballot_sync(~0u, same);
-    __syncthreads();
-    if (lane == 0) {
-      shared.greater[thread / 32] = __popc(above_mask);
-      shared.equal[thread / 32] = __popc(same_mask);
+  for (int32_t begin = 0; begin < size; begin += kHeld * kSelectThreads) {
+    if (!few) hold(begin);
+    uint32_t mine = 0;  // counts of round `lane`
+#pragma unroll
+    for (int r = 0; r < kHeld; ++r) {
+      const bool there = begin + thread + r * kSelectThreads < size;
+      const auto above = static_cast<uint32_t>(__popc(__ballot_sync(~0u, there && held[r] > prefix)));
+      const auto same = static_cast<uint32_t>(__popc(__ballot_sync(~0u, there && held[r] == prefix)));
+      if (lane == r) mine = above | same << 16;
     }
     __syncthreads();
-    int32_t greater = greater_before;
-    int32_t equal = equal_before;
-    for (int warp = 0; warp < kSelectThreads / 32; ++warp) {
-      if (warp < thread / 32) {
-        greater += shared.greater[warp];
-        equal += shared.equal[warp];
+    if (lane < kHeld) shared.taken[lane][warp] = mine;
+    __syncthreads();
+    if (warp < kHeld) {  // a warp a round: what the warps before take of it
+      const uint32_t own = shared.taken[warp][lane];
+      uint32_t sum = own;
+      for (int step = 1; step < 32; step *= 2) {
+        const uint32_t other = __shfl_up_sync(~0u, sum, step);
+        if (lane >= step) sum += other;
       }
-      greater_before += shared.greater[warp];
-      equal_before += shared.equal[warp];
+      shared.taken[warp][lane] = sum - own;
+      if (lane == 31) shared.rounds[warp] = sum;
     }
-    greater += __popc(above_mask & ((1u << lane) - 1));
-    equal += __popc(same_mask & ((1u << lane) - 1));
-    const int32_t taken_equal = equal < wanted ? equal : wanted;
-    if (above || (same && equal < wanted)) take(greater + taken_equal, i);
+    __syncthreads();
+    uint32_t rounds = 0;
+#pragma unroll
+    for (int r = 0; r < kHeld; ++r) {
+      const int32_t i = begin + thread + r * kSelectThreads;
+      const bool above = i < size && held[r] > prefix;
+      const bool same = i < size && held[r] == prefix;
+      const uint32_t before = rounds + shared.taken[r][warp];
+      rounds += shared.rounds[r];
+      const int32_t greater =
+          greater_before + static_cast<int32_t>(before & 0xffffu) + __popc(__ballot_sync(~0u, above) & lower);
+      const int32_t equal =
+          equal_before + static_cast<int32_t>(before >> 16) + __popc(__ballot_sync(~0u, same) & lower);
+      if (above || (same && equal < wanted)) take(greater + (equal < wanted ? equal : wanted), i);
+    }
+    greater_before += static_cast<int32_t>(rounds & 0xffffu);
+    equal_before += static_cast<int32_t>(rounds >> 16);
   }
 }
 

@@ -37,6 +37,7 @@ int64_t PrefillWalk::rows_of(int32_t segment) const {
 }
 
 void PrefillWalk::begin_chunk(int64_t first, int64_t tokens) {
+  pool_ = {};
   const int64_t segment = options().segment;
   first_ = first;
   tokens_ = tokens;
@@ -100,12 +101,14 @@ PrefillHistory PrefillWalk::history(int layer, size_t i) const {
 void PrefillWalk::decide(int layer) {
   Turn& turn = turns_[static_cast<size_t>(layer)];
   EI_CHECK(turn.begun);
+  turn.run.front().pool = pool_;
   // Each segment by what the one before has shown, so that a plan does not depend on how a prompt is cut.
   for (size_t i = 0; i < turn.run.size(); ++i) {
     const PrefillHistory known = history(layer, i);
     method_->rank(turn.places[i], known, turn.run[i]);
     method_->observe(known.previous, turn.run[i]);
   }
+  pool_ = turn.run.front().pool;
   method_->decide({.layer = layer, .segment = first_segment_}, history(layer, 0), turn.run);
   for (SegmentRecord& record : turn.run) {
     if (!record.dense) continue;

@@ -87,6 +87,7 @@ class PrefillWalk {
   bool keep_blocks_ = false;
 
   // The chunk.
+  PoolRecord pool_;  // of its first segment, the same in every layer: made by the first one that decides
   int64_t first_ = 0;
   int64_t tokens_ = 0;
   int32_t first_segment_ = 0;

@@ -5,6 +5,7 @@
 #include <ucontext.h>
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <functional>
 #include <utility>
@@ -27,6 +28,8 @@ class Block {
   static void run(unsigned threads, std::function<void()> kernel);
   static void wait_for_all() { wait(all_, size_); }
   static float exchange(float value, int mask);
+  // The values of a warp's 32 threads.
+  static std::array<uint32_t, 32> gather(uint32_t value);
 
  private:
   static void wait(Barrier& barrier, unsigned count);
@@ -41,6 +44,7 @@ class Block {
   static inline Barrier all_;
   static inline std::array<Barrier, 32> warps_;
   static inline std::array<float, 1024> values_;
+  static inline std::array<uint32_t, 1024> words_;
 };
 
 }  // namespace emulated
@@ -49,6 +53,39 @@ class Block {
 inline emulated::Index threadIdx, blockIdx, blockDim, gridDim;
 inline void __syncthreads() { emulated::Block::wait_for_all(); }
 inline float __shfl_xor_sync(unsigned, float value, int mask) { return emulated::Block::exchange(value, mask); }
+inline uint32_t __shfl_up_sync(unsigned, uint32_t value, int step) {
+  const unsigned lane = threadIdx.x % 32;
+  const auto all = emulated::Block::gather(value);
+  return lane >= static_cast<unsigned>(step) ? all[lane - static_cast<unsigned>(step)] : value;
+}
+inline int32_t __shfl_down_sync(unsigned, int32_t value, int step) {
+  const unsigned lane = threadIdx.x % 32;
+  const auto all = emulated::Block::gather(static_cast<uint32_t>(value));
+  const unsigned from = lane + static_cast<unsigned>(step);
+  return from < 32 ? static_cast<int32_t>(all[from]) : value;
+}
+inline unsigned __ballot_sync(unsigned, bool vote) {
+  const auto all = emulated::Block::gather(vote ? 1 : 0);
+  unsigned mask = 0;
+  for (unsigned i = 0; i < 32; ++i) mask |= all[i] << i;
+  return mask;
+}
+inline unsigned __match_any_sync(unsigned, int value) {
+  const auto all = emulated::Block::gather(static_cast<uint32_t>(value));
+  unsigned mask = 0;
+  for (unsigned i = 0; i < 32; ++i) mask |= (all[i] == static_cast<uint32_t>(value) ? 1u : 0u) << i;
+  return mask;
+}
+inline int32_t __reduce_add_sync(unsigned, int32_t value) {
+  uint32_t sum = 0;
+  for (const uint32_t one : emulated::Block::gather(static_cast<uint32_t>(value))) sum += one;
+  return static_cast<int32_t>(sum);
+}
+inline int __popc(unsigned value) { return __builtin_popcount(value); }
+inline int __ffs(int value) { return __builtin_ffs(value); }
+inline uint32_t __float_as_uint(float value) { return std::bit_cast<uint32_t>(value); }
+inline float __uint_as_float(uint32_t value) { return std::bit_cast<float>(value); }
+inline int32_t atomicAdd(int32_t* at, int32_t value) { return std::exchange(*at, *at + value); }
 template <typename T>
 T __ldcs(const T* from) {
   return *from;
@@ -104,6 +141,16 @@ inline float Block::exchange(float value, int mask) {
   const float other = values_[threadIdx.x ^ static_cast<unsigned>(mask)];
   wait(warp, 32);
   return other;
+}
+
+inline std::array<uint32_t, 32> Block::gather(uint32_t value) {
+  Barrier& warp = warps_[threadIdx.x / 32];
+  words_[threadIdx.x] = value;
+  wait(warp, 32);
+  std::array<uint32_t, 32> all{};
+  for (unsigned i = 0; i < 32; ++i) all[i] = words_[threadIdx.x / 32 * 32 + i];
+  wait(warp, 32);
+  return all;
 }
 
 }  // namespace emulated

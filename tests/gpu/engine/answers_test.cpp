@@ -103,6 +103,26 @@ TEST(CudaAnswers, EveryFamilyAndTypeOfWeightsMatchesExactArithmetic) {
   std::printf("random models, worst KL %.2g\n", worst);
 }
 
+// EI_DENSE=codes: without the decoded copies of weights.
+TEST(CudaAnswers, AreTheSameFromCodesAlone) {
+  EI_NEEDS_GPU();
+  for (const char* type : {"Q8_0", "Q4_0", "Q4_K", "Q6_K", "F16"}) {
+    SCOPED_TRACE(type);
+    const RandomModelFile file(small_spec("llama", type));
+    const auto decoded = load_engine(file.path(), "cuda", {});
+    BackendOptions options;
+    options.dense = "codes";
+    const auto codes = load_engine(file.path(), "cuda", options);
+    ASSERT_TRUE(decoded != nullptr && codes != nullptr);
+    const int64_t vocab = decoded->config().vocab;
+    const std::vector<int32_t> tokens = testing::random_tokens(90, vocab, 17);
+    const LogitsGap gap = compare_logits(our_logits(*codes, tokens, 0, std::nullopt),
+                                         our_logits(*decoded, tokens, 0, std::nullopt), vocab, kQuantisedNoise);
+    EXPECT_LE(gap.kl_divergence, kWorstDivergence);
+    EXPECT_EQ(our_greedy(*codes, tokens, 0, std::nullopt, 8), our_greedy(*decoded, tokens, 0, std::nullopt, 8));
+  }
+}
+
 TEST(CudaAnswers, AnglesOfEveryScalingAreTheReferences) {
   EI_NEEDS_GPU();
   for (const RandomRopeScaling scaling :

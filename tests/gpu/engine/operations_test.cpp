@@ -117,6 +117,41 @@ TEST_P(Operations, EmbeddingsMatchTheReference) {
 INSTANTIATE_TEST_SUITE_P(Cuda, Operations, ::testing::Values(true, false),
                          [](const auto& test) { return test.param ? "Wide" : "Narrow"; });
 
+// A product that is added to a sum at once is what it is in two steps.
+TEST(CudaProducts, AreAddedToASum) {
+  EI_NEEDS_GPU();
+  const Side ours("cuda", /*wide=*/false);
+  const Side reference("reference");
+  constexpr int64_t kRows = 33;
+  constexpr int64_t kIn = 128;
+  constexpr int64_t kOut = 72;
+  const std::vector<float> x = normals(kRows * kIn, 31);
+  const std::vector<float> weights = normals(kOut * kIn, 32, 0.1f);
+  const std::vector<float> before = normals(kRows * kOut, 33);
+  const std::vector<float> gain = normals(kOut, 34);
+  std::vector<float> sums[2];
+  std::vector<float> norms[2];
+  const Side* sides[] = {&ours, &reference};
+  for (int i = 0; i < 2; ++i) {
+    Stream& stream = *sides[i]->stream;
+    const auto weight = sides[i]->matrix(weights, kOut, kIn, DType::kBF16);
+    const auto gains = sides[i]->vector(gain);
+    const Matrix in = sides[i]->put(0, x, kRows, kIn);
+    const Matrix branch = stream.scratch(kSlots[1], kRows, kOut).value();
+    const Matrix sum = sides[i]->put(2, before, kRows, kOut);
+    const Matrix out = stream.scratch(kSlots[3], kRows, kOut).value();
+    stream.enter(Phase::kPrompt, kRows);
+    stream.matmul(*weight, in, branch, nullptr);
+    stream.add_rms_norm(branch, sum, gains.get(), 1e-5f, out);
+    stream.matmul(*weight, in, branch, nullptr);
+    stream.add_rms_norm(branch, sum, nullptr, 1e-5f, {});
+    norms[i] = sides[i]->get(out);
+    sums[i] = sides[i]->get(sum);
+  }
+  EXPECT_LE(relative_error(sums[0], sums[1]), 0.01);
+  EXPECT_LE(relative_error(norms[0], norms[1]), 0.01);
+}
+
 TEST(CudaProducts, InEightBitsAreCloseWhateverTheScaleOfARow) {
   EI_NEEDS_GPU();
   BackendOptions options;

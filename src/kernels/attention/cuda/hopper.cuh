@@ -48,13 +48,18 @@ __device__ __forceinline__ void named_arrive(int id, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
+// EI_EQUAL_REGISTERS: all warps keep as many as they began with, for tools that add code of their own to a kernel.
 template <int kRegisters>
 __device__ __forceinline__ void give_registers() {
+#ifndef EI_EQUAL_REGISTERS
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+#endif
 }
 template <int kRegisters>
 __device__ __forceinline__ void take_registers() {
+#ifndef EI_EQUAL_REGISTERS
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+#endif
 }
 
 // A wgmma operand in shared memory. kWidth is the swizzle's: 128, 64 or 32 bytes. Strides in bytes: `leading` between

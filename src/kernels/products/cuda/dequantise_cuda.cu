@@ -47,7 +47,61 @@ __global__ void split_kernel(const uint8_t* from, int64_t count, uint8_t* codes,
   }
 }
 
+// Eight weights as bf16, to where 16 bytes may be written at once.
+__device__ void write_eight(const float (&values)[8], __nv_bfloat16* to) {
+  __nv_bfloat162 pairs[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) pairs[i] = __floats2bfloat162_rn(values[2 * i], values[2 * i + 1]);
+  *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(pairs);
+}
+
+// A thread has 16 bytes of codes: 16 weights, or a block of 32.
+template <bool kNibbles>
+__global__ void __launch_bounds__(kThreads)
+    decode_kernel(const uint4* codes, const __half* scales, int block, int64_t pieces, __nv_bfloat16* out) {
+  const int64_t piece = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (piece >= pieces) return;
+  const uint4 bits = __ldcs(codes + piece);
+  const uint32_t words[4] = {bits.x, bits.y, bits.z, bits.w};
+  constexpr int kEach = kNibbles ? 32 : 16;
+  __nv_bfloat16* to = out + piece * kEach;
+  float2 scale = make_float2(0, 0);
+  if (kNibbles) {
+    scale = __half22float2(reinterpret_cast<const __half2*>(scales)[piece]);
+  } else {
+    scale.x = __half2float(scales[piece * kEach / block]);
+  }
+#pragma unroll
+  for (int eight = 0; eight < kEach / 8; ++eight) {
+    float values[8];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const int at = eight * 8 + i;  // nibbles: weights from 16 on lie above those before
+      const uint32_t byte = words[at % 16 / 4] >> 8 * (at % 4) & 255u;
+      const float code = kNibbles ? static_cast<float>(at < 16 ? byte & 15u : byte >> 4)
+                                  : static_cast<float>(static_cast<int8_t>(byte));
+      values[i] = kNibbles ? scale.x * code + scale.y : scale.x * code;
+    }
+    write_eight(values, to + eight * 8);
+  }
+}
+
 }  // namespace
+
+Status launch_decode_codes(const DeviceCodes& from, int64_t first, int64_t rows, void* out, void* stream) {
+  if (rows == 0) return {};
+  const bool nibbles = from.form.codes == Codes::kNibbles;
+  const int64_t before = first * from.cols;
+  const auto* codes =
+      reinterpret_cast<const uint4*>(static_cast<const char*>(from.codes) + from.form.code_bytes(before));
+  const auto* scales =
+      reinterpret_cast<const __half*>(static_cast<const char*>(from.scales) + from.form.scale_bytes(before));
+  const int64_t pieces = from.form.code_bytes(rows * from.cols) / static_cast<int64_t>(sizeof(uint4));
+  auto* kernel = nibbles ? decode_kernel<true> : decode_kernel<false>;
+  kernel<<<static_cast<unsigned>((pieces + kThreads - 1) / kThreads), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
+      codes, scales, from.form.block, pieces, static_cast<__nv_bfloat16*>(out));
+  return launched("decoding weights");
+}
 
 bool dequantises(uint32_t ggml_type) {
   return with_weight_type(ggml_type, [](auto) {});

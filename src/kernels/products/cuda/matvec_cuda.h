@@ -30,6 +30,9 @@ struct DeviceCodes {
 Status launch_split_codes(uint32_t ggml_type, const void* from, int64_t first, int64_t count, const DeviceCodes& to,
                           void* stream);
 
+// Rows [first, first + rows) of codes to bf16, [rows, cols].
+Status launch_decode_codes(const DeviceCodes& from, int64_t first, int64_t rows, void* out, void* stream);
+
 // Do the kernels below read such an x? One row, 16-byte aligned.
 bool matvec_reads(const DeviceRows& x);
 // And rows of so many weights?

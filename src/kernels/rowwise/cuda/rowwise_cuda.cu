@@ -113,6 +113,32 @@ __global__ void add_rms_norm_fours(Rows<From> x, Rows<float> total, const float*
   }
 }
 
+template <typename From, typename To>
+__global__ void rms_norm_fours(Rows<From> x, const float* gain, float eps, Rows<To> y, int64_t cols) {
+  const From* from = x.row(blockIdx.x);
+  float4 values[kFours];
+  float sum = 0;
+#pragma unroll
+  for (int k = 0; k < kFours; ++k) {
+    const int64_t i = 4 * (static_cast<int64_t>(threadIdx.x) + k * static_cast<int64_t>(blockDim.x));
+    if (i >= cols) break;
+    const float4 value = load_four(from + i);
+    values[k] = value;
+    sum += value.x * value.x + value.y * value.y + value.z * value.z + value.w * value.w;
+  }
+  To* to = y.row(blockIdx.x);
+  const float scale = 1.0f / sqrtf(block_sum(sum) / static_cast<float>(cols) + eps);
+#pragma unroll
+  for (int k = 0; k < kFours; ++k) {
+    const int64_t i = 4 * (static_cast<int64_t>(threadIdx.x) + k * static_cast<int64_t>(blockDim.x));
+    if (i >= cols) break;
+    const float4 by = load_four(gain + i);
+    const float4 value = values[k];
+    store_four(to + i, make_float4(value.x * scale * by.x, value.y * scale * by.y, value.z * scale * by.z,
+                                   value.w * scale * by.w));
+  }
+}
+
 __device__ float silu(float value) { return value / (1.0f + expf(-value)); }
 
 __device__ float gelu_in_halves(float value) {
@@ -205,8 +231,16 @@ Status launch_embed(DeviceRows table, const int32_t* ids, float scale, DeviceRow
 
 Status launch_rms_norm(DeviceRows x, const float* gain, float eps, DeviceRows y, void* stream) {
   if (x.rows == 0) return {};
+  const unsigned threads = threads_for(x.rows, (x.cols + 3) / 4);
+  const bool fours = in_fours(x) && in_fours(y) && reinterpret_cast<uintptr_t>(gain) % 16 == 0 &&
+                     x.cols <= int64_t{4} * kFours * threads;
   with_row_type(x.type, [&](auto from) {
     with_row_type(y.type, [&](auto to) {
+      if (fours) {
+        rms_norm_fours<<<static_cast<unsigned>(x.rows), threads, 0, static_cast<cudaStream_t>(stream)>>>(
+            Rows<decltype(from)>(x), gain, eps, Rows<decltype(to)>(y), x.cols);
+        return;
+      }
       rms_norm_kernel<<<static_cast<unsigned>(x.rows), threads_for(x.rows, x.cols), 0,
                         static_cast<cudaStream_t>(stream)>>>(Rows<decltype(from)>(x), gain, eps, Rows<decltype(to)>(y),
                                                              x.cols);
