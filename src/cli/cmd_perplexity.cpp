@@ -158,13 +158,19 @@ class Scorer {
   int64_t read_tokens_ = 0;  // of finished chunks, on either side
 };
 
+Status check_prompt_left(const Settings& settings) {
+  if (settings.ppl_ctx_size == 0 || settings.decode_tokens < settings.ppl_ctx_size) return {};
+  return make_error(ErrorKind::kUsage, "--decode-tokens %lld leaves no prompt of the %lld tokens of a chunk",
+                    static_cast<long long>(settings.decode_tokens), static_cast<long long>(settings.ppl_ctx_size));
+}
+
 Status check_settings(const Settings& settings) {
   if (settings.file.empty()) return Error{ErrorKind::kUsage, "no text to score: give -f FILE"};
   if (!settings.kl_divergence && !settings.vs.empty()) return Error{ErrorKind::kUsage, "--vs wants --kl-divergence"};
   if (settings.decode_tokens > 0 && !settings.decode) return Error{ErrorKind::kUsage, "--decode-tokens wants --decode"};
   if (settings.decode && settings.ppl_stride > 1)
     return Error{ErrorKind::kUsage, "--stride has no meaning with --decode, which computes every token"};
-  return {};
+  return check_prompt_left(settings);
 }
 }  // namespace
 
@@ -186,9 +192,7 @@ Result<int> command_perplexity(const CommandContext& given) {
   EI_ASSIGN_OR_RETURN(const Sides sides, load_sides(settings, other, context.console));
   const Engine& engine = *sides.engine;
   if (settings.ppl_ctx_size == 0) settings.ppl_ctx_size = engine.config().context;
-  if (settings.decode_tokens >= settings.ppl_ctx_size)
-    return make_error(ErrorKind::kUsage, "--decode-tokens %lld leaves no prompt of the %lld tokens of a chunk",
-                      static_cast<long long>(settings.decode_tokens), static_cast<long long>(settings.ppl_ctx_size));
+  EI_RETURN_IF_ERROR(check_prompt_left(settings));
   EI_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, engine.tokenizer().tokenize(text, {.add_bos_eos = true}));
   const size_t count = tokens.size();
   Scorer scorer(context, sides.base, sides.other, std::move(tokens));
