@@ -4,40 +4,27 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/clock.h"
 #include "cli/command.h"
 #include "cli/input.h"
-#include "cli/method_options.h"
 #include "cli/options.h"
 #include "cli/parse.h"
+#include "cli/perplexity_report.h"
 #include "cli/progress.h"
 #include "cli/setup.h"
 #include "cli/sides.h"
 #include "engine/fits.h"
 #include "eval/logits_spool.h"
 #include "eval/metrics.h"
+#include "eval/position_buckets.h"
 
 namespace ei::cli {
 
 namespace {
-// What a KL divergence is taken to.
-std::string other_side(const Settings& settings) {
-  return settings.vs.empty() ? "method=full,kv-policy=full" : settings.vs;
-}
-
-struct Scores {
-  eval::Perplexity base;
-  eval::Perplexity other;
-  eval::Divergence divergence;
-  Acted acted;  // the tested side
-  int64_t chunks = 0;
-  int64_t chunks_wanted = 0;
-
-  bool interrupted() const { return chunks < chunks_wanted; }
-};
+constexpr int64_t kBuckets = 8;          // of a text that is read
+constexpr int64_t kFirstGenerated = 32;  // tokens of the first bucket behind a prompt: the standard gap
 
 class Scorer {
  public:
@@ -46,7 +33,12 @@ class Scorer {
         base_(std::move(base)),
         other_(std::move(other)),
         tokens_(std::move(tokens)),
-        context_tokens_(context.settings.ppl_ctx_size) {}
+        context_tokens_(context.settings.ppl_ctx_size),
+        prompt_(unscored_tokens(context.settings)) {
+    scores_.by_position = context.settings.decode
+                              ? eval::PositionBuckets::doubling(prompt_, context_tokens_, kFirstGenerated)
+                              : eval::PositionBuckets::even(prompt_, context_tokens_, kBuckets);
+  }
 
   int64_t num_chunks() const {
     const int64_t all = static_cast<int64_t>(tokens_.size()) / context_tokens_;
@@ -54,7 +46,7 @@ class Scorer {
   }
 
   // Interrupted behind the first chunk, it ends with the chunks that are wholly scored.
-  Result<Scores> run() {
+  Result<PerplexityScores> run() {
     EI_ASSIGN_OR_RETURN(eval::LogitsSpool spool, eval::LogitsSpool::open());
     Progress progress(context_.console, "scoring");
     start_s_ = now_s();
@@ -62,7 +54,7 @@ class Scorer {
     scores_.chunks_wanted = num_chunks();
     context_.interrupts.enter(Interrupts::Phase::kPrompt);
     for (int64_t index = 0; index < num_chunks(); ++index) {
-      const Scores finished = scores_;
+      const PerplexityScores finished = scores_;
       if (const Status scored = score_chunk(chunk_at(index), spool); !scored.ok()) {
         if (scored.error().kind != ErrorKind::kInterrupted || index == 0) return scored.error();
         scores_ = finished;
@@ -74,20 +66,30 @@ class Scorer {
   }
 
  private:
-  using RowFn = std::function<void(std::span<const float> logits, int32_t next)>;
+  // Logits that predict `next`, the token at `position` of the chunk.
+  struct Row {
+    int64_t position;
+    std::span<const float> logits;
+    int32_t next;
+    bool compressed;  // the cache they were computed over
+  };
+  using RowFn = std::function<void(const Row& row)>;
 
   Status score_chunk(const std::vector<int32_t>& chunk, eval::LogitsSpool& spool) {
     spool.rewind();
     if (other_) {
-      EI_RETURN_IF_ERROR(score(*other_, chunk, [&](std::span<const float> logits, int32_t next) {
-        scores_.other.add(eval::negative_log_likelihood(logits, next));
-        spool.write(logits);
+      EI_RETURN_IF_ERROR(score(*other_, chunk, [&](const Row& row) {
+        scores_.other.add(eval::negative_log_likelihood(row.logits, row.next));
+        spool.write(row.logits);
       }));
       spool.rewind();
     }
-    const auto on_row = [&](std::span<const float> logits, int32_t next) {
-      scores_.base.add(eval::negative_log_likelihood(logits, next));
-      if (other_) scores_.divergence.add(spool.read(logits.size()), logits);
+    const auto on_row = [&](const Row& row) {
+      scores_.base.add(eval::negative_log_likelihood(row.logits, row.next));
+      if (!other_) return;
+      const std::span<const float> reference = spool.read(row.logits.size());
+      scores_.divergence.add(reference, row.logits);
+      scores_.by_position.add(row.position, reference, row.logits, row.compressed);
     };
     EI_RETURN_IF_ERROR(score(base_, chunk, on_row, &scores_.acted));
     return spool.status();
@@ -118,17 +120,20 @@ class Scorer {
     return session.evaluate(
         chunk,
         [&](int64_t position, std::span<const float> logits) {
-          if (position < context_tokens_ / 2 || position + 1 >= context_tokens_) return;
-          on_row(logits, chunk[static_cast<size_t>(position) + 1]);
+          on_row({position + 1, logits, chunk[static_cast<size_t>(position) + 1], false});
         },
-        [&](const PrefillProgress& state) { show(state.done); });
+        [&](const PrefillProgress& state) { show(state.done); },
+        [&](int64_t position) {
+          const int64_t next = position + 1;
+          return next >= prompt_ && next < context_tokens_ && (next - prompt_) % context_.settings.ppl_stride == 0;
+        });
   }
 
   Status decode_half(Session& session, std::span<const int32_t> chunk, const RowFn& on_row) const {
-    const auto prompt = static_cast<size_t>(context_tokens_ / 2) + 1;
+    const auto prompt = static_cast<size_t>(prompt_);
     EI_RETURN_IF_ERROR(session.prefill(chunk.first(prompt), [&](const PrefillProgress& state) { show(state.done); }));
     for (const int32_t token : chunk.subspan(prompt)) {
-      on_row(session.logits(), token);
+      on_row({session.position(), session.logits(), token, session.stats().compressions > 0});
       EI_RETURN_IF_ERROR(session.decode(token));
       show(session.position());
     }
@@ -146,62 +151,26 @@ class Scorer {
   const std::optional<Side> other_;
   const std::vector<int32_t> tokens_;
   const int64_t context_tokens_;
-  Scores scores_;
+  const int64_t prompt_;  // the first token that is scored; with --decode, what is read before
+  PerplexityScores scores_;
   Progress* progress_ = nullptr;  // while run() does
   double start_s_ = 0;
   int64_t read_tokens_ = 0;  // of finished chunks, on either side
 };
 
-std::string to_json(const Settings& settings, const Engine& engine, const Scores& scores) {
-  nlohmann::ordered_json object;
-  object["model"] = engine.file().path();
-  object["backend"] = engine.backend().name();
-  object["method"] = settings.method;
-  object["method_options"] = method_options_text(settings);
-  object["acted"] = scores.acted.any();
-  object["idle"] = scores.acted.idle;
-  object["ctx_size"] = settings.ppl_ctx_size;
-  object["decode"] = settings.decode;
-  object["chunks"] = scores.chunks;
-  object["chunks_wanted"] = scores.chunks_wanted;
-  object["interrupted"] = scores.interrupted();
-  object["tokens"] = scores.base.count();
-  object["ppl"] = scores.base.value();
-  object["ppl_error"] = scores.base.error();
-  if (settings.kl_divergence) {
-    object["vs"] = other_side(settings);
-    object["ppl_vs"] = scores.other.value();
-    object["ppl_vs_error"] = scores.other.error();
-    object["mean_kld"] = scores.divergence.kl().mean();
-    object["mean_kld_error"] = scores.divergence.kl().standard_error();
-    object["same_top"] = scores.divergence.same_top().mean();
-    object["same_top_error"] = scores.divergence.same_top().standard_error();
-  }
-  return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-}
-
-std::string to_text(const Settings& settings, const Scores& scores) {
-  const std::string interrupted = scores.interrupted() ? str_format("; interrupted, %lld chunks were wanted",
-                                                                    static_cast<long long>(scores.chunks_wanted))
-                                                       : "";
-  std::string text = str_format("PPL = %.4f +/- %.4f (%lld tokens in %lld chunks of %lld%s)\n", scores.base.value(),
-                                scores.base.error(), static_cast<long long>(scores.base.count()),
-                                static_cast<long long>(scores.chunks), static_cast<long long>(settings.ppl_ctx_size),
-                                interrupted.c_str());
-  if (!settings.kl_divergence) return text;
-  const eval::Divergence& divergence = scores.divergence;
-  text +=
-      str_format("PPL(%s) = %.4f +/- %.4f\n", other_side(settings).c_str(), scores.other.value(), scores.other.error());
-  text += str_format("mean KLD = %.6f +/- %.6f\n", divergence.kl().mean(), divergence.kl().standard_error());
-  text += str_format("same top token = %.3f +/- %.3f %%\n", 100 * divergence.same_top().mean(),
-                     100 * divergence.same_top().standard_error());
-  return text;
+Status check_prompt_left(const Settings& settings) {
+  if (settings.ppl_ctx_size == 0 || settings.decode_tokens < settings.ppl_ctx_size) return {};
+  return make_error(ErrorKind::kUsage, "--decode-tokens %lld leaves no prompt of the %lld tokens of a chunk",
+                    static_cast<long long>(settings.decode_tokens), static_cast<long long>(settings.ppl_ctx_size));
 }
 
 Status check_settings(const Settings& settings) {
   if (settings.file.empty()) return Error{ErrorKind::kUsage, "no text to score: give -f FILE"};
   if (!settings.kl_divergence && !settings.vs.empty()) return Error{ErrorKind::kUsage, "--vs wants --kl-divergence"};
-  return {};
+  if (settings.decode_tokens > 0 && !settings.decode) return Error{ErrorKind::kUsage, "--decode-tokens wants --decode"};
+  if (settings.decode && settings.ppl_stride > 1)
+    return Error{ErrorKind::kUsage, "--stride has no meaning with --decode, which computes every token"};
+  return check_prompt_left(settings);
 }
 }  // namespace
 
@@ -211,10 +180,11 @@ Result<int> command_perplexity(const CommandContext& given) {
   EI_RETURN_IF_ERROR(check_settings(settings));
   std::optional<Settings> other;
   if (settings.kl_divergence) {
-    EI_ASSIGN_OR_RETURN(other, with_overrides(*find_command("perplexity"), settings, other_side(settings)));
-    if (other->ppl_ctx_size != settings.ppl_ctx_size) {
+    EI_ASSIGN_OR_RETURN(other, with_overrides(*find_command("perplexity"), settings, reference_settings(settings)));
+    if (other->ppl_ctx_size != settings.ppl_ctx_size)
       return Error{ErrorKind::kUsage, "--vs cannot change --ctx-size: the same tokens are compared"};
-    }
+    if (other->ppl_stride != settings.ppl_stride || other->decode_tokens != settings.decode_tokens)
+      return Error{ErrorKind::kUsage, "--vs cannot change --stride or --decode-tokens: the same tokens are compared"};
   }
   if (settings.chunks == 0) return Error{ErrorKind::kUsage, "--chunks 0 leaves nothing to score; -1 scores all"};
   EI_ASSIGN_OR_RETURN(const std::string text, read_text_file(settings.file, "text file"));
@@ -222,6 +192,7 @@ Result<int> command_perplexity(const CommandContext& given) {
   EI_ASSIGN_OR_RETURN(const Sides sides, load_sides(settings, other, context.console));
   const Engine& engine = *sides.engine;
   if (settings.ppl_ctx_size == 0) settings.ppl_ctx_size = engine.config().context;
+  EI_RETURN_IF_ERROR(check_prompt_left(settings));
   EI_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, engine.tokenizer().tokenize(text, {.add_bos_eos = true}));
   const size_t count = tokens.size();
   Scorer scorer(context, sides.base, sides.other, std::move(tokens));
@@ -231,12 +202,12 @@ Result<int> command_perplexity(const CommandContext& given) {
   }
   name_default_model(settings, context.console);
   warn_beyond_training(engine, settings.ppl_ctx_size, context.console);
-  EI_ASSIGN_OR_RETURN(const Scores scores, scorer.run());
+  EI_ASSIGN_OR_RETURN(const PerplexityScores scores, scorer.run());
   if (settings.kl_divergence)
     EI_RETURN_IF_ERROR(check_comparison(scores.acted, settings.method, scores.divergence.kl().mean()));
   if (!scores.acted.any())
     for (const std::string& why : scores.acted.idle) context.console.note("note: " + why);
-  const std::string out = settings.json ? to_json(settings, engine, scores) : to_text(settings, scores);
+  const std::string out = settings.json ? perplexity_json(settings, engine, scores) : perplexity_text(settings, scores);
   if (!context.console.print(out)) return exit_code(ErrorKind::kRuntime);
   return context.interrupts.interrupted() ? exit_code(ErrorKind::kInterrupted) : 0;
 }

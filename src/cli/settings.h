@@ -99,7 +99,9 @@ struct Settings {
   // perplexity
   int64_t ppl_ctx_size = 512;
   int64_t chunks = -1;
-  bool decode = false;  // the scored half is fed like generated text
+  bool decode = false;        // the scored half is fed like generated text
+  int64_t decode_tokens = 0;  // so many instead of the half; 0: the half
+  int64_t ppl_stride = 1;
   bool kl_divergence = false;
   std::string vs;
 

@@ -129,5 +129,72 @@ TEST(Compression, PerplexityShowsWhatItCosts) {
   EXPECT_LT(divergence("kv-policy=latent,kv-budget=120"), small);
 }
 
+TEST(Compression, IsSeenByPositionWithASparsePrompt) {
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += str_format("The miller counted %d boats on the river. ", i);
+  const Outcome outcome = run(Invocation{.arguments = {"perplexity",
+                                                       "-f",
+                                                       "-",
+                                                       "-c",
+                                                       "2048",
+                                                       "--chunks",
+                                                       "1",
+                                                       "--decode",
+                                                       "--decode-tokens",
+                                                       "100",
+                                                       "--method",
+                                                       "entropyinfer",
+                                                       "--segment",
+                                                       "128",
+                                                       "--threshold",
+                                                       "256",
+                                                       "--base-budget",
+                                                       "64",
+                                                       "--kv-budget",
+                                                       "64",
+                                                       "--kv-gap",
+                                                       "32",
+                                                       "--kl-divergence",
+                                                       "--json"},
+                                         .input = text});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const json scores = parse(outcome.out);
+  EXPECT_EQ(scores["tokens"], 100);
+  EXPECT_EQ(scores["unscored"], 1948);
+  ASSERT_EQ(scores["by_position"].size(), 3u) << outcome.out;
+  const json& before = scores["by_position"][0];
+  EXPECT_EQ(before["first"], 1948);
+  EXPECT_EQ(before["tokens"], 32);
+  EXPECT_EQ(before["compressed"], 0) << "the gap";
+  EXPECT_GT(before["mean_kld"], 0.0) << "the sparse prompt alone";
+  const json& behind = scores["by_position"][2];
+  EXPECT_EQ(behind["end"], 2048);
+  EXPECT_EQ(behind["compressed"], behind["tokens"]);
+  EXPECT_GT(behind["mean_kld"], before["mean_kld"]) << "both";
+  double weighed = 0;
+  for (const json& bucket : scores["by_position"])
+    weighed += bucket["mean_kld"].get<double>() * bucket["tokens"].get<double>();
+  EXPECT_NEAR(weighed / 100, scores["mean_kld"].get<double>(), 1e-9) << "the buckets are all of it";
+}
+
+TEST(Perplexity, CountsEveryNthTokenOfAReadingByPosition) {
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += str_format("The miller counted %d boats on the river. ", i);
+  const auto scores_at = [&](const char* stride) {
+    const Outcome outcome = run(Invocation{
+        .arguments = {"perplexity", "-f", "-", "-c", "1024", "--chunks", "1", "--stride", stride, "--kl-divergence",
+                      "--vs", "ctk=bf16,ctv=bf16", "-ctk", "f32", "-ctv", "f32", "--json"},
+        .input = text});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return parse(outcome.out);
+  };
+  const json all = scores_at("1");
+  EXPECT_EQ(all["tokens"], 511);
+  EXPECT_EQ(all["by_position"].size(), 8u);
+  EXPECT_EQ(all["by_position"][0]["first"], 513);
+  EXPECT_EQ(all["by_position"][7]["end"], 1024);
+  EXPECT_EQ(scores_at("7")["tokens"], 73);
+}
+
 }  // namespace
 }  // namespace ei::e2e

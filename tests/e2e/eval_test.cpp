@@ -74,6 +74,7 @@ TEST_F(GeneratedEval, AnswersTheSameItemsWithEveryMethod) {
                                          "entropyinfer:kv-budget=10%:kv-gap=4:kv-window=16"};
   for (const auto& [item, by] : asked) EXPECT_EQ(by, methods) << item;
   EXPECT_EQ(contents(out() + "/summary.md"), outcome.out);
+  EXPECT_NE(contents(out() + "/report.html").find("\"name\":\"snapkv:kv-budget=10%\""), std::string::npos);
   for (const char* word : {"| full | 4 |", "| num 1024 | 2 |", "| snapkv:kv-budget=10% | 4 |", "bootstrap"})
     EXPECT_NE(outcome.out.find(word), std::string::npos) << word << outcome.out;
 }
@@ -111,6 +112,20 @@ TEST_F(GeneratedEval, AsksBehindTheCompression) {
   }
 }
 
+TEST_F(GeneratedEval, CompressesTheCacheBetweenTheTurnsOfAChat) {
+  const Outcome outcome = run(arguments({"--tasks", "chat", "-n", "2", "--lengths", "2k", "--methods",
+                                         "full,entropyinfer:kv-budget=20%,snapkv:kv-budget=20%"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  for (const json& line : lines_of(items())) {
+    EXPECT_EQ(line["turn_scores"].size(), 4u);
+    EXPECT_EQ(line["compressions"] > 0, line["method"] != "full") << line;
+    if (line["method"] == "entropyinfer:kv-budget=20%") {
+      EXPECT_GT(line["compressed_tokens"], 0) << line;
+      EXPECT_EQ(line["turn_scores"][0], 1) << "in front of the compression";
+    }
+  }
+}
+
 TEST_F(GeneratedEval, ReadsItemsFromFiles) {
   std::string text;
   for (int i = 0; i < 40; ++i) text += str_format("Boat %d went down the river. ", i);
@@ -143,6 +158,34 @@ TEST_F(GeneratedEval, ReadsItemsFromFiles) {
               "has its question inside the text");
   const std::string broken = write_file("broken.jsonl", "{\"context\": \"a\", \"answer\": \"b\"}\n{\"context\n");
   expect_line(run({"eval", "--tasks", "jsonl:" + broken}), 2, "broken.jsonl, line 2: not a JSON object");
+}
+
+TEST_F(GeneratedEval, ChoosesTheLikeliestLetterOnce) {
+  // The same question four times, each letter right in one of them: one choice, whichever it is, is right once.
+  std::string lines;
+  for (const char* letter : {"A", "B", "C", "D"}) {
+    lines += json{{"context", "The boat went down the river to the mill."},
+                  {"question", "Where did the boat go?"},
+                  {"choice_A", "to the mill"},
+                  {"choice_B", "to the sea"},
+                  {"choice_C", "nowhere"},
+                  {"choice_D", "home"},
+                  {"answer", letter}}
+                 .dump() +
+             "\n";
+  }
+  const std::string file = write_file("letters.jsonl", lines);
+  const Outcome outcome = run(arguments({"--methods", "full", "--json", "-n", "4", "--tasks", "longbench2:" + file}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  double chosen = 0;
+  std::set<std::string> answers;
+  for (const json& line : lines_of(outcome.out)) {
+    chosen += line["likelihood"].get<double>();
+    answers.insert(line["predictions"][0].get<std::string>());
+  }
+  EXPECT_EQ(lines_of(outcome.out).size(), 4u);
+  EXPECT_EQ(chosen, 1);
+  EXPECT_EQ(answers.size(), 1u) << "the letter that is right is no part of the prompt";
 }
 
 TEST_F(GeneratedEval, ScoresWhatSomebodyElseGenerated) {

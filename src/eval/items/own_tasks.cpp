@@ -11,8 +11,10 @@ namespace ei::eval {
 namespace {
 
 constexpr int64_t kDocumentAnswer = 32;
-constexpr int64_t kTurnAnswer = 48;
-constexpr std::string_view kChatKinds[] = {"num", "para", "multi", "hex"};
+constexpr int64_t kTurnAnswer = 96;
+constexpr int kChatLines = 12;  // of one kind, at most
+// The list is longer than methods wait: later turns are answered from a cache that was compressed in between.
+constexpr std::string_view kChatKinds[] = {"num", "list", "multi", "hex"};
 
 bool asks_one_fact(const std::string& kind) {
   const Result<const TaskKind*> found = find_task_kind(kind);
@@ -81,8 +83,11 @@ Result<Item> make_chat_item(const ItemRequest& request) {
   std::string questions;
   for (const std::string_view kind : kChatKinds) {
     EI_ASSIGN_OR_RETURN(const TaskKind* made, find_task_kind(kind));
-    const Facts facts = made->make(random, {.depth = random.uniform(), .max_lines = 8, .few = true});
-    for (const std::string& line : facts.lines) lines.push_back({line, random.uniform()});
+    const Facts facts = made->make(random, {.depth = random.uniform(), .max_lines = kChatLines, .few = true});
+    std::vector<double> depths(facts.lines.size());
+    for (double& depth : depths) depth = random.uniform();
+    std::sort(depths.begin(), depths.end());  // entries of a list are asked for in order
+    for (size_t i = 0; i < depths.size(); ++i) lines.push_back({facts.lines[i], depths[i]});
     item.turns.push_back({.question = facts.question, .gold = {.answers = facts.gold_strings}});
     questions += facts.question + "\n";
   }

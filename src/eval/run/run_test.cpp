@@ -5,7 +5,10 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
+#include "eval/run/generation.h"
+#include "eval/run/report_data.h"
 #include "eval/run/result_file.h"
 #include "eval/run/summary.h"
 
@@ -130,6 +133,46 @@ TEST(Summaries, PairDifferencesItemByItem) {
   EXPECT_NE(page.find("| snapkv | 11 | 62.5 ["), std::string::npos) << page;
   EXPECT_NE(page.find("-50.0 [-50.0, -50.0]"), std::string::npos) << page;
   EXPECT_NE(page.find("| cwe 4096 | 1 | – | 100.0 [100.0, 100.0] |"), std::string::npos) << page;
+}
+
+TEST(Readings, AreSharedByMethodsThatReadAlike) {
+  const auto method = [](const char* reading, int32_t samples) {
+    MethodSpec spec;
+    spec.reading = reading;
+    spec.samples = samples > 0;
+    spec.session.kv = policy::KvOptions{};
+    spec.session.kv->samples = samples;
+    return spec;
+  };
+  const std::vector<MethodSpec> methods = {method("full", 0),  method("full", 0),   method("sparse", 0),
+                                           method("full", 64), method("full", 128), method("full", 64)};
+  EXPECT_EQ(count_readings(std::span(methods).first(2)), 1);
+  EXPECT_EQ(count_readings(std::span(methods).first(3)), 2) << "a sparse prompt is another one";
+  EXPECT_EQ(count_readings(methods), 4) << "and so is one with other queries recorded";
+}
+
+TEST(ReportData, HoldsNeedlesByDepthAndHowOftenCompressionFired) {
+  std::vector<ItemResult> results;
+  for (int64_t i = 0; i < 4; ++i) {
+    results.push_back(result_of("num", i, "full", 1));
+    results.push_back(result_of("num", i, "snapkv", i < 2 ? 0 : 0.5));
+    results.back().compressions = i == 3 ? 0 : 1;
+    for (ItemResult* result : {&results[results.size() - 2], &results.back()}) result->depth = i < 2 ? 0.04 : 0.97;
+  }
+  results.push_back(result_of("list", 0, "full", 1));  // spread over the text: no needle
+  const auto page = nlohmann::json::parse(report_json(summarise(results), results, "Title", "Note."));
+  EXPECT_EQ(page["reference"], "full");
+  EXPECT_EQ(page["methods"][1]["name"], "snapkv");
+  EXPECT_EQ(page["methods"][1]["compressed"], 3);
+  EXPECT_EQ(page["methods"][1]["to_reference"]["mean"], -0.75);
+  ASSERT_EQ(page["needles"].size(), 4u) << "two methods, two depths";
+  for (const auto& needle : page["needles"]) {
+    EXPECT_EQ(needle["items"], 2);
+    EXPECT_TRUE(needle["depth"] == 0.0 || needle["depth"] == 1.0) << "in tenths: " << needle;
+    if (needle["method"] == "snapkv") {
+      EXPECT_EQ(needle["score"], needle["depth"] == 0.0 ? 0.0 : 0.5);
+    }
+  }
 }
 
 }  // namespace
