@@ -90,6 +90,12 @@ function(ei_room name)
   else()
     add_library(ei_${name} STATIC ${sources})
     target_link_libraries(ei_${name} PRIVATE ei_flags)
+    # Headers cost more than our own lines; kernels are compiled one by one, each for its instruction set.
+    if(EI_UNITY AND NOT CMAKE_UNITY_BUILD AND NOT name STREQUAL kernels)
+      set_target_properties(ei_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+      # A type hidden in its file is no longer in the main one, which is what that warning is about.
+      target_compile_options(ei_${name} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
+    endif()
     set(scope PUBLIC)
   endif()
   foreach(dep ${arg_DEPS})

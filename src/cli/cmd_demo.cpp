@@ -95,13 +95,14 @@ void write_on(const Settings& settings, Session& session, Reading& reading) {
 }
 
 // How much sooner than the first reading the first word of the answer came.
+using Json = nlohmann::ordered_json;
+
 double speed_up(const std::vector<Reading>& readings, const Reading& reading) {
   return reading.report.ttft_s > 0 ? readings.front().report.ttft_s / reading.report.ttft_s : 0;
 }
 
 std::string to_json(const Settings& settings, const eval::DemoStory& story, const std::vector<Reading>& readings,
                     bool interrupted) {
-  using Json = nlohmann::ordered_json;
   Json runs = Json::array();
   bool right = readings.size() == settings.demo_methods.size();
   for (const Reading& reading : readings) {
