@@ -41,8 +41,9 @@ std::vector<int64_t> entropy_budgets(const KvOptions& options, int64_t budget, s
 //             more of them than one does, however spread it is
 //   mass      how many of the `budget` best slots per set of all layers together are the layer's: AdaKV's rule, which
 //             leaves the least attention out, over layers
-// For research: entropy-rest takes the entropy behind the sinks, entropy-inverse turns the entropies over (max + min -
-// E_l), and entropy-shuffled gives each layer another one's, as `seed` says.
+//   entropy-inverse  max + min - E_l
+// For research: entropy-rest takes the entropy behind the sinks, entropy-shuffled gives each layer another one's, as
+// `seed` says.
 std::vector<double> layer_weights(KvLayers rule, int64_t budget, std::span<const LayerState> layers, int32_t seed = 1);
 
 }  // namespace ei::policy

@@ -37,8 +37,8 @@ enum class KvLayers : uint8_t {
   kFocus,            // in inverse proportion to its exponential
   kDistinct,         // in proportion to how many different slots their queries look at
   kMass,             // where the best scores of all layers stand
+  kEntropyInverse,   // the other way round than kEntropy
   kEntropyRest,      // for research: in proportion to the entropy behind the sinks,
-  kEntropyInverse,   // the other way round,
   kEntropyShuffled,  // and each layer what another should get
 };
 const char* kv_layers_name(KvLayers layers);
