@@ -10,6 +10,10 @@
 namespace ei::cli {
 
 namespace {
+std::string_view changes_of(const policy::Method& method) {
+  return method.changes.empty() && !method.paper.empty() ? "nothing" : method.changes;
+}
+
 std::string table() {
   std::string lines;
   const auto line = [&](const char* label, std::string_view text) {
@@ -19,7 +23,7 @@ std::string table() {
     lines += str_format("%s\n    %s\n", std::string(method.name).c_str(), std::string(method.summary).c_str());
     line("paper", method.paper);
     line("measures", policy::needs_text(method));
-    line("changed", method.changes);
+    line("changed", changes_of(method));
   }
   return lines;
 }
@@ -31,7 +35,7 @@ std::string to_json() {
                     {"summary", method.summary},
                     {"paper", method.paper},
                     {"measures", policy::needs_text(method)},
-                    {"changed", method.changes}});
+                    {"changed", changes_of(method)}});
   }
   return list.dump() + "\n";
 }

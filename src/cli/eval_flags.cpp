@@ -11,8 +11,8 @@ constexpr int64_t kMostSeed = (int64_t{1} << 32) - 1;
 
 // Meaningless without --teacher-forced, and with it.
 constexpr std::array kForcedOnly = {"method", "length", "contexts", "stride", "vs", "also"};
-constexpr std::array kGeneratedOnly = {"methods",           "lengths", "samples",    "depths",
-                                       "question-agnostic", "out",     "dump-items", "predictions"};
+constexpr std::array kGeneratedOnly = {"methods", "lengths",    "samples",     "depths",  "question-agnostic",
+                                       "out",     "dump-items", "predictions", "parallel"};
 
 // "4k,16384": tokens, k for 1024.
 Binding length_list(std::vector<int64_t> Settings::*field) {
@@ -66,6 +66,9 @@ std::vector<Option> eval_flags() {
       {"-n --samples", "N", "items of each task and length", kEval, whole(&Settings::eval_samples, 1, 1000000)},
       {"--depths", "N", "places, evenly spaced, where single facts stand in turn", kEval,
        whole(&Settings::eval_depths, 1, 1000)},
+      {"--parallel", "N",
+       "methods that answer at the same time; for a GPU, which one answer leaves idle. Times mean little then", kEval,
+       whole(&Settings::eval_parallel, 1, 1024)},
       {"--question-agnostic", "", "compress the cache before the question is read", kEval,
        toggle(&Settings::question_agnostic)},
       {"--out", "FOLDER", "keep results there, and go on with those it holds: items.jsonl, summary.md, report.html",

@@ -123,7 +123,8 @@ class GeneratedEvaluation {
     EI_ASSIGN_OR_RETURN(const eval::ItemPrompt prompt, source_.prompt(item));
     eval::AnswerOptions options{.question_aware = !context_.settings.question_agnostic,
                                 .context = ref.length,
-                                .cancel = &context_.interrupts.stop_now()};
+                                .cancel = &context_.interrupts.stop_now(),
+                                .parallel = context_.settings.eval_parallel};
     int64_t seen = 0;       // of the reading on its way
     Amount before = done_;  // of earlier ones
     options.on_progress = [&](int64_t tokens) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/method_options.h"
+#include "policy/method_choice.h"
 #include "policy/registry.h"
 #include "support/parse_words.h"
 
@@ -58,9 +59,18 @@ TEST(KvFlags, ChangeOnlyWhatTheyName) {
 }
 
 TEST(KvFlags, WithoutMeaningAreRefused) {
-  EXPECT_EQ(error_of("run", {"--kv-budget", "512"}), "--kv-budget has no meaning with --method full");
+  EXPECT_EQ(error_of("run", {"--kv-budget", "512"}),
+            "--kv-budget has no meaning with --method full; it goes with " + policy::takers_of("kv-budget"));
+  EXPECT_EQ(error_of("run", {"--method", "snapkv", "--kv-samples", "8"}),
+            "--kv-samples has no meaning with --method snapkv; it goes with --method h2o, expected");
+  EXPECT_EQ(error_of("run", {"--method", "streaming", "--kv-floor", "0.5"}),
+            "--kv-floor has no meaning with --method streaming; it goes with --method adakv, entropy-kv, ada-pyramid");
+  EXPECT_EQ(error_of("run", {"--method", "snapkv", "--kv-seed", "2"}),
+            "--kv-seed has no meaning with --method snapkv; it goes with --method random-kv");
+  EXPECT_EQ(error_of("run", {"--kv-page", "32"}),
+            "--kv-page has no meaning with --method full; it goes with --method quest");
   EXPECT_EQ(error_of("run", {"--method", "entropyinfer", "--kv-policy", "full", "--kv-gap", "4"}),
-            "--kv-gap has no meaning with --method entropyinfer");
+            "--kv-gap has no meaning with --method entropyinfer; it goes with " + policy::takers_of("kv-gap"));
 }
 
 TEST(KvFlags, BadValuesAreNamed) {

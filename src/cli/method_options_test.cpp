@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "policy/method_choice.h"
 #include "policy/registry.h"
 #include "support/parse_words.h"
 
@@ -87,25 +88,33 @@ TEST(MethodOptions, EveryFieldHasAFlag) {
 
 TEST(MethodOptions, WithoutMeaningAreRefused) {
   // Full is the default: a sparse option alone must not look as if it did something.
-  EXPECT_EQ(error_of("run", {"--base-budget", "512"}), "--base-budget has no meaning with --method full");
+  // What it does go with is said too.
+  EXPECT_EQ(error_of("run", {"--base-budget", "512"}),
+            "--base-budget has no meaning with --method full; it goes with --method entropyinfer, "
+            "entropyinfer-released, critiprefill, streaming, triangle, cumulative, random-prefill");
   for (const Option& flag : prefill_flags()) {
     const std::string name = "--" + std::string(flag.name());
     for (const char* value : {"1", "0.5", "on", "entropy", "none", "ragged", "peak", "causal", "auto"}) {
       Settings scratch;
       if (!flag.binding.set(scratch, value).ok()) continue;
-      EXPECT_EQ(error_of("run", {name, value}), name + " has no meaning with --method full");
+      const std::string takers = policy::takers_of(flag.name());
+      EXPECT_FALSE(takers.empty()) << name << " is read by nobody";
+      EXPECT_EQ(error_of("run", {name, value}), name + " has no meaning with --method full; it goes with " + takers);
     }
   }
   EXPECT_EQ(error_of("run", {"--method", "entropyinfer", "--budget-rule", "fixed", "--alpha", "1"}),
-            "--alpha has no meaning with --budget-rule fixed");
+            "--alpha has no meaning with --budget-rule fixed; it goes with --method entropyinfer-released");
   EXPECT_EQ(error_of("run", {"--method", "entropyinfer", "--diffuse-share", "8"}),
-            "--diffuse-share has no meaning with --budget-rule entropy");
+            "--diffuse-share has no meaning with --budget-rule entropy; it goes with --budget-rule habit");
   EXPECT_EQ(error_of("run", {"--method", "entropyinfer", "--budget-rule", "growth", "--density", "0.1"}),
-            "--density has no meaning with --budget-rule growth");
-  EXPECT_EQ(error_of("run", {"--method", "entropyinfer", "--budget-rule", "fixed", "--select", "peak", "--local-budget",
-                             "64"}),
-            "--local-budget has no meaning with --select peak");
-  EXPECT_EQ(error_of("bench", {"--method", "full", "--block", "16"}), "--block has no meaning with --method full");
+            "--density has no meaning with --budget-rule growth; it goes with --method entropyinfer");
+  EXPECT_EQ(
+      error_of("run",
+               {"--method", "entropyinfer", "--budget-rule", "fixed", "--select", "peak", "--local-budget", "64"}),
+      "--local-budget has no meaning with --select peak; it goes with --method entropyinfer, streaming, triangle");
+  EXPECT_EQ(error_of("bench", {"--method", "full", "--block", "16"})
+                .find("--block has no meaning with --method full; it goes with --method entropyinfer, "),
+            0u);
 }
 
 TEST(MethodOptions, APolicyReplacesTheMethodsOwn) {
@@ -116,7 +125,7 @@ TEST(MethodOptions, APolicyReplacesTheMethodsOwn) {
   EXPECT_EQ(prefill({"--method", "critiprefill", "--prefill-policy", "sparse"}).rule, PrefillRule::kFixed);
   EXPECT_EQ(prefill({"--method", "entropyinfer", "--prefill-policy", "full"}).rule, PrefillRule::kDense);
   EXPECT_EQ(error_of("run", {"--method", "entropyinfer", "--prefill-policy", "full", "--block", "16"}),
-            "--block has no meaning with --prefill-policy full");
+            "--block has no meaning with --prefill-policy full; it goes with " + policy::takers_of("block"));
   EXPECT_EQ(error_of("run", {"--prefill-policy", "most"}), "--prefill-policy: 'most' is neither full nor sparse");
   const Result<Settings> both = parse_words("bench", {"--method", "full,entropyinfer", "--prefill-policy", "full"});
   ASSERT_TRUE(both.ok()) << both.error().message;
@@ -162,7 +171,8 @@ TEST(MethodOptions, OfVsStartAfreshWithAMethodAndGoOnWithoutOne) {
   EXPECT_EQ(method_options_text(*more), "base-budget=512,budget-rule=fixed");
   const Result<Settings> wrong = with_overrides(entry, *base, "method=full,block=16");
   ASSERT_FALSE(wrong.ok());
-  EXPECT_EQ(wrong.error().message, "--vs: --block has no meaning with --method full");
+  EXPECT_EQ(wrong.error().message,
+            "--vs: --block has no meaning with --method full; it goes with " + policy::takers_of("block"));
 }
 
 }  // namespace

@@ -110,6 +110,7 @@ struct Settings {
   std::vector<int64_t> eval_lengths = {4096};
   int64_t eval_samples = 10;
   int64_t eval_depths = 10;
+  int64_t eval_parallel = 1;
   bool question_agnostic = false;
   std::string eval_out;
   std::string dump_items;

@@ -152,7 +152,8 @@ Status Compressor::rate(Stream& stream, const Store& store, size_t index, Decisi
   const int layer = decision.layers[index];
   const KvView view = store.view(layer);
   const bool known = !decision.budgets.empty();
-  if (known && method_->held(lengths_of(view)) <= decision.budgets[index]) return {};
+  // A budget of exactly what a layer holds is carried out: rounded as AdaKV's authors do, a kv_head may lose a slot.
+  if (known && method_->held(lengths_of(view)) < decision.budgets[index]) return {};
   std::vector<float> expected;
   if (method_->needs().expected) {
     EI_ASSIGN_OR_RETURN(expected, measure_expected(stream, store, layer));

@@ -29,6 +29,7 @@ bool Compressor::chosen_by(const Stream& stream) const {
   // Scores that are carried on, and shares by more than single queries' entropy, are made on the host.
   const bool carries = options().carry > 0 && options().repeat > 0;
   const bool scored = options().layers == policy::KvLayers::kDistinct || options().layers == policy::KvLayers::kMass ||
+                      options().layers == policy::KvLayers::kEntropyRest ||
                       options().share == policy::KvShare::kDistinct;
   return stream.chooses_slots() && method_->rates_attention() && options().kernel <= kMostPooled && !carries && !scored;
 }

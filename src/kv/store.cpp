@@ -33,6 +33,7 @@ Store& Store::operator=(Store&& other) noexcept {
   layout_ = other.layout_;
   evicted_ = other.evicted_;
   compactions_ = other.compactions_;
+  bytes_peak_ = other.bytes_peak_;
   return *this;
 }
 
@@ -81,6 +82,7 @@ Status Store::reserve(int64_t count) {
     }
     refresh(layer);
   }
+  if (!pages.empty()) bytes_peak_ = bytes_peak();
   return {};
 }
 
@@ -154,6 +156,7 @@ Result<Store> Store::fork() const {
     for (size_t h = 0; h < to.heads.size(); ++h) to.heads[h] = layers_[l].heads[h].share(layout_);
     refresh(to);
   }
+  copy.bytes_peak_ = copy.bytes();
   return copy;
 }
 

@@ -4,6 +4,7 @@
 // store must be synchronized before fork(), compact(), truncate(), save() or the destructor.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -62,6 +63,8 @@ class Store {
 
   // Bytes of the pages held, reserved ones included. A page shared with a fork counts in each store.
   int64_t bytes() const;
+  // The most that bytes() has been, behind a reservation.
+  int64_t bytes_peak() const { return std::max(bytes_peak_, bytes()); }
   // What bytes() would be for next_position() tokens, had nothing been dropped.
   int64_t bytes_full() const;
   int64_t tokens_kept() const;                          // slots in use, over all layers and kv_heads
@@ -100,6 +103,7 @@ class Store {
   std::vector<Layer> layers_;
   int64_t evicted_ = 0;
   int64_t compactions_ = 0;
+  int64_t bytes_peak_ = 0;
 };
 
 }  // namespace ei::kv

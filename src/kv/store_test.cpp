@@ -110,6 +110,24 @@ TEST(Store, KeepingEverythingIsNoCompaction) {
   EXPECT_TRUE(filled.store.exact());
 }
 
+TEST(Store, RemembersTheMostItHeld) {
+  FakeBackend backend;
+  Filled filled(backend);
+  filled.feed(100);
+  const int64_t whole = filled.store.bytes();
+  EXPECT_EQ(filled.store.bytes_peak(), whole);
+  Store fork = filled.store.fork().value();
+  ASSERT_TRUE(fork.compact(0, 0, first_slots(1)).ok());
+  EXPECT_LT(fork.bytes(), whole);
+  EXPECT_EQ(fork.bytes_peak(), whole) << "held when it was forked";
+  filled.feed(200);
+  EXPECT_GT(filled.store.bytes_peak(), whole);
+  EXPECT_EQ(filled.store.bytes_peak(), filled.store.bytes());
+  EXPECT_EQ(fork.bytes_peak(), whole);
+  fork = std::move(filled.store);
+  EXPECT_EQ(fork.bytes_peak(), fork.bytes()) << "moved along";
+}
+
 TEST(Store, IsExactAgainOnlyBeforeTheFirstDroppedPosition) {
   FakeBackend backend;
   Filled filled(backend);

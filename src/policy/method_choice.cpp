@@ -71,7 +71,39 @@ std::string cause_of_full(const MethodChoice& choice, const std::string& methods
 }
 
 Error no_meaning(std::string_view flag, const std::string& with) {
-  return make_error(ErrorKind::kUsage, "--%s has no meaning with %s", std::string(flag).c_str(), with.c_str());
+  const std::string takers = takers_of(flag);
+  return make_error(ErrorKind::kUsage, "--%s has no meaning with %s%s%s", std::string(flag).c_str(), with.c_str(),
+                    takers.empty() ? "" : "; it goes with ", takers.c_str());
+}
+
+std::string takers_of(std::string_view flag) {
+  std::string takers;
+  const auto add = [&](const char* option, std::string_view name) {
+    takers += takers.empty() ? option + std::string(" ") : ", ";
+    takers += name;
+  };
+  const auto reads = [&](const auto& table, const auto& options) {
+    const auto spec = std::find_if(table.begin(), table.end(), [&](const auto& one) { return one.name == flag; });
+    return spec != table.end() && spec->read(options);
+  };
+  const auto sparse = [&](const PrefillOptions& options) {
+    return options.rule != PrefillRule::kDense && (flag == kPrefillPolicy || reads(prefill_option_table(), options));
+  };
+  for (const Method& method : methods())
+    if (sparse(method.prefill) || reads(kv_option_table(), method.kv)) add("--method", method.name);
+  if (!takers.empty()) return takers;
+  for (const PrefillEntry& rule : prefill_rules()) {
+    PrefillOptions options = find_method("entropyinfer")->prefill;
+    options.rule = {rule.name};
+    if (sparse(options)) add("--budget-rule", rule.name);
+  }
+  if (!takers.empty()) return takers;
+  for (const BlockRank rank : {BlockRank::kMidrange, BlockRank::kPeak, BlockRank::kAdaptive}) {
+    PrefillOptions options = find_method("entropyinfer")->prefill;
+    options.select = rank;
+    if (sparse(options)) add("--select", block_rank_name(rank));
+  }
+  return takers;
 }
 
 Result<PrefillOptions> prefill_options(const MethodChoice& choice) {
@@ -103,9 +135,8 @@ std::vector<std::string> idle_kv_options(const MethodChoice& choice) {
 
 Result<KvOptions> kv_options(const MethodChoice& choice) {
   if (const std::vector<std::string> idle = idle_kv_options(choice); !idle.empty()) {
-    return make_error(ErrorKind::kUsage,
-                      "--%s has no meaning while the whole KV cache is kept; give --kv-policy latent as well",
-                      idle.front().c_str());
+    EI_ASSIGN_OR_RETURN(const KvOptions without, merged_kv(choice));
+    return no_meaning(idle.front(), "--kv-policy " + std::string(without.rule.name));
   }
   EI_ASSIGN_OR_RETURN(const KvOptions options, merged_kv(choice));
   EI_RETURN_IF_ERROR(validate(options));

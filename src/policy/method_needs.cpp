@@ -30,7 +30,8 @@ void add_kv(const KvOptions& options, std::string& text) {
     return;
   }
   if (needs.queries == QuerySource::kLast)
-    add(text, str_format("attention of the last %d queries%s", options.window, entropy.c_str()));
+    add(text, options.window == 1 ? "attention of the last query" + entropy
+                                  : str_format("attention of the last %d queries%s", options.window, entropy.c_str()));
   if (needs.queries == QuerySource::kSampled)
     add(text, str_format("attention of up to %d sampled queries%s", options.samples, entropy.c_str()));
   if (needs.keys == KeyMeasure::kNorm) add(text, "lengths of keys");

@@ -10,6 +10,7 @@ TEST(MethodNeeds, AreWhatTheObjectsSay) {
   EXPECT_EQ(needs("full"), "nothing");
   EXPECT_EQ(needs("streaming"), "nothing");
   EXPECT_EQ(needs("snapkv"), "attention of the last 32 queries");
+  EXPECT_EQ(needs("tova"), "attention of the last query");
   EXPECT_EQ(needs("entropy-kv"), "attention of the last 32 queries and its entropy");
   EXPECT_EQ(needs("h2o"), "attention of up to 64 sampled queries");
   EXPECT_EQ(needs("keydiff"), "directions of keys");

@@ -46,6 +46,36 @@ std::vector<json> lines_of(const std::string& text) {
   return lines;
 }
 
+// What of a result does not depend on when it was made.
+std::map<std::pair<std::string, std::string>, json> answers_of(const std::string& text) {
+  std::map<std::pair<std::string, std::string>, json> answers;
+  for (const json& line : lines_of(text))
+    answers[{line["item"], line["method"]}] = {line["predictions"], line["kv_bytes"], line["kv_bytes_peak"]};
+  return answers;
+}
+
+TEST_F(GeneratedEval, AnswersAtTheSameTimeAreThoseOneAfterAnother) {
+  const std::vector<std::string> asked = {
+      "--tasks",     "num,list",
+      "--kv-budget", "20%",
+      "-n",          "1",
+      "--methods",   "full,snapkv,entropy-kv:kv-layers=entropy-shuffled:kv-seed=2,h2o,streaming"};
+  ASSERT_EQ(run(arguments(asked)).code, 0);
+  const auto one_by_one = answers_of(items());
+  std::filesystem::remove_all(folder_);
+  std::vector<std::string> together = asked;
+  together.insert(together.end(), {"--parallel", "3"});
+  const Outcome outcome = run(arguments(together));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(answers_of(items()), one_by_one);
+  EXPECT_EQ(one_by_one.size(), 10u);
+  // The most that was held is the whole prompt, and less is left of it.
+  const json full = one_by_one.at({"num/1024/0", "full"});
+  const json compressed = one_by_one.at({"num/1024/0", "snapkv:kv-budget=20%"});
+  EXPECT_LT(compressed[1], full[1]);
+  EXPECT_EQ(compressed[2], full[2]);
+}
+
 TEST_F(GeneratedEval, AnswersTheSameItemsWithEveryMethod) {
   const Outcome outcome = run(arguments({"--tasks", "num,list", "-n", "2", "--kv-budget", "10%", "--methods",
                                          "full,snapkv,entropyinfer:kv-gap=4:kv-window=16"}));

@@ -10,6 +10,7 @@
 
 #include "golden/generator.h"
 #include "golden/kernel_set.h"
+#include "golden/kv_case.h"
 #include "golden/lists.h"
 #include "policy/kv/head_share.h"
 #include "policy/kv/layer_share.h"
@@ -18,30 +19,10 @@
 namespace ei::golden {
 namespace {
 
-using policy::GroupAggregate;
 using policy::KvGranularity;
 using policy::KvMethod;
 using policy::KvOptions;
 using policy::LayerRating;
-using policy::Pooling;
-
-// The preset of the method with the parameters of the case.
-KvOptions read_options(const Json& golden_case) {
-  const std::string method = golden_case.at("method").get<std::string>();
-  const bool pyramid = golden_case.at("params").value("pyramid", false);
-  const std::string name = method == "adakv" && pyramid ? "ada-pyramid" : method;
-  const policy::KvEntry* entry = policy::find_kv_rule({name});
-  EXPECT_NE(entry, nullptr) << name;
-  KvOptions options = entry != nullptr ? entry->preset : KvOptions{};
-  const Json& params = golden_case.at("params");
-  params.at("W").get_to(options.window);
-  params.at("kernel").get_to(options.kernel);
-  params.at("budget").get_to(options.budget);
-  const std::string pool = params.at("pool").get<std::string>();
-  EXPECT_TRUE(pool == "avg" || pool == "max") << pool;
-  options.pooling = pool == "max" ? Pooling::kMax : Pooling::kAverage;
-  return options;
-}
 
 std::unique_ptr<KvMethod> make_method(const KvOptions& options, const Shape& shape, int32_t layers) {
   return policy::make_kv_method(options, {.layers = layers, .heads = shape.num_heads, .kv_heads = shape.kv_heads});
@@ -56,11 +37,6 @@ std::vector<float> all_scores(const LayerRating& rating) {
   std::vector<float> all;
   for (const policy::SlotScores& scores : rating.sets) all.insert(all.end(), scores.begin(), scores.end());
   return all;
-}
-
-GroupAggregate read_aggregate(const std::string& name) {
-  EXPECT_TRUE(name == "mean" || name == "max") << name;
-  return name == "max" ? GroupAggregate::kMax : GroupAggregate::kMean;
 }
 
 // Mean attention to each slot of `window` queries, the rows from `first_query` on, [num_heads, tokens]; they are masked
@@ -104,7 +80,7 @@ class KvLayer {
         kernels_(kernels),
         case_(golden_case),
         inputs_(inputs),
-        options_(read_options(golden_case)) {}
+        options_(read_kv_options(golden_case)) {}
 
   void check(const Json& fields) {
     for (const auto& [field, value] : fields.items())
@@ -175,7 +151,7 @@ void check_shares(const Manifest& manifest, const KernelSet& kernels, const Json
     EXPECT_TRUE(known.contains(field)) << "unknown field " << field;
   }
   const Json& params = golden_case.at("params");
-  KvOptions options = read_options(golden_case);
+  KvOptions options = read_kv_options(golden_case);
   options.aggregate = read_aggregate(params.at("gqa_func").get<std::string>());
   EXPECT_EQ(options.layers == policy::KvLayers::kPyramid, params.at("pyramid").get<bool>()) << "as the preset has it";
   params.at("floor_alpha").get_to(options.floor_share);

@@ -1,7 +1,10 @@
 #include "eval/run/generation.h"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
+#include <mutex>
+#include <thread>
 
 #include "eval/metrics.h"
 
@@ -58,14 +61,28 @@ class ItemRun {
   ItemRun(const Engine& engine, const Item& item, const ItemPrompt& prompt, const AnswerOptions& options)
       : engine_(engine), item_(item), prompt_(prompt), options_(options) {}
 
-  // Reads the prompt once, and answers with each of the methods.
+  // Reads the prompt once, and answers with each of the methods, as many at the same time as the options say.
   Status answer(const std::vector<const MethodSpec*>& group, std::map<const MethodSpec*, ItemResult>& results) {
     EI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> reader, read(group));
-    for (const MethodSpec* method : group) {
-      SessionOptions session = options_of(*method);
-      session.kv = kv_of(*method, options_.question_aware);
-      EI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> fork, reader->fork(session));
-      EI_ASSIGN_OR_RETURN(results[method], answer_turns(*method, *fork));
+    std::vector<Result<ItemResult>> answers(group.size(), ItemResult{});
+    std::mutex forking;  // the reader is one session
+    std::atomic<size_t> next = 0;
+    std::atomic<bool> failed = false;
+    const auto work = [&] {
+      for (size_t i = next++; i < group.size() && !failed; i = next++) {
+        answers[i] = answer_forked(*reader, *group[i], forking);
+        if (!answers[i].ok()) failed = true;
+      }
+    };
+    {
+      std::vector<std::jthread> others;
+      const auto most = std::min<int64_t>(options_.parallel, static_cast<int64_t>(group.size()));
+      for (int64_t thread = 1; thread < most; ++thread) others.emplace_back(work);
+      work();
+    }
+    for (size_t i = 0; i < group.size(); ++i) {
+      if (!answers[i].ok()) return answers[i].error();
+      results[group[i]] = std::move(*answers[i]);
     }
     return {};
   }
@@ -76,6 +93,17 @@ class ItemRun {
     session.context = options_.context;
     session.cancel = options_.cancel;
     return session;
+  }
+
+  Result<ItemResult> answer_forked(const Session& reader, const MethodSpec& method, std::mutex& forking) const {
+    SessionOptions session = options_of(method);
+    session.kv = kv_of(method, options_.question_aware);
+    std::unique_ptr<Session> fork;
+    {
+      const std::scoped_lock lock(forking);
+      EI_ASSIGN_OR_RETURN(fork, reader.fork(session));
+    }
+    return answer_turns(method, *fork);
   }
 
   // Compresses nothing, but records the queries that any of the group will ask for.
@@ -137,6 +165,7 @@ class ItemRun {
     result.density = stats.density();
     result.kv_bytes = session.store().bytes();
     result.kv_bytes_full = session.store().bytes_full();
+    result.kv_bytes_peak = session.store().bytes_peak();
     result.kv_kept = static_cast<double>(session.store().tokens_kept()) /
                      static_cast<double>(std::max<int64_t>(session.store().tokens_total(), 1));
     result.compressions = stats.compressions;

@@ -26,6 +26,7 @@ struct AnswerOptions {
   bool question_aware = true;  // false: the cache is compressed before the question is read
   int64_t context = 0;         // most tokens of a session
   const CancelToken* cancel = nullptr;
+  int64_t parallel = 1;  // methods that answer at the same time, each on a thread of its own: their times mean little
   // Tokens of the item that one group of methods has read so far.
   std::function<void(int64_t tokens)> on_progress{};
 };

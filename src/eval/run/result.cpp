@@ -21,6 +21,7 @@ std::string result_line(const ItemResult& r) {
                                    {"density", r.density},
                                    {"kv_bytes", r.kv_bytes},
                                    {"kv_bytes_full", r.kv_bytes_full},
+                                   {"kv_bytes_peak", r.kv_bytes_peak},
                                    {"kv_kept", r.kv_kept},
                                    {"compressions", r.compressions},
                                    {"compressed_tokens", r.compressed_tokens},
@@ -57,7 +58,8 @@ Result<ItemResult> parse_result(const std::string& line) {
     object.at("compressed_tokens").get_to(r.compressed_tokens);
     object.at("prompt_s").get_to(r.prompt_s);
     object.at("decode_s").get_to(r.decode_s);
-    r.compress_s = object.value("compress_s", 0.0);  // files of earlier versions have none
+    r.compress_s = object.value("compress_s", 0.0);               // files of earlier versions have none,
+    r.kv_bytes_peak = object.value("kv_bytes_peak", int64_t{0});  // nor this
     if (object.contains("likelihood")) r.likelihood = object["likelihood"].get<double>();
   } catch (const nlohmann::json::exception& error) {
     return make_error(ErrorKind::kRuntime, "not a line of results: %s", error.what());

@@ -28,6 +28,7 @@ struct ItemResult {
   double density = 1;
   int64_t kv_bytes = 0;       // held at the end
   int64_t kv_bytes_full = 0;  // had nothing been dropped
+  int64_t kv_bytes_peak = 0;  // the most that was held
   double kv_kept = 1;         // share of the slots
   int64_t compressions = 0;
   int64_t compressed_tokens = 0;  // generated with a compressed cache

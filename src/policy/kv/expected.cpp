@@ -38,7 +38,7 @@ Entry expected_entry() {
                      .summary = "Expected Attention: dense prefill, then the slots that future queries are expected to "
                                 "attend to",
                      .paper = "Devoto et al., 2025, arXiv 2510.00636",
-                     .changes = "mean and covariance of sampled queries, not of all; again every --kv-repeat tokens",
+                     .changes = "mean and covariance of sampled queries, not of all",
                      .kv = preset},
           .kv = {.name = "expected",
                  .about = "what future queries will attend to, by the statistics of past ones",

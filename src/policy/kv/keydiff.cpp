@@ -31,6 +31,7 @@ Entry keydiff_entry() {
   return {.method = {.name = "keydiff",
                      .summary = "KeyDiff: dense prefill, then the slots of the keys that are least like the others",
                      .paper = "Park et al., 2025, arXiv 2504.15364",
+                     .changes = "all at once behind the prompt, again every --kv-repeat generated tokens",
                      .kv = preset},
           .kv = {.name = "keydiff",
                  .about = "the keys least like the others",

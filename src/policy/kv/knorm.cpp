@@ -31,6 +31,7 @@ Entry knorm_entry() {
   return {.method = {.name = "knorm",
                      .summary = "Knorm: dense prefill, then the slots of the shortest keys",
                      .paper = "Devoto et al., 2024, arXiv 2406.11430",
+                     .changes = "again every --kv-repeat generated tokens",
                      .kv = preset},
           .kv = {.name = "knorm",
                  .about = "the shortest keys",

@@ -108,7 +108,7 @@ std::vector<double> counts_of_best(int64_t budget, std::span<const LayerState> l
 
 }  // namespace
 
-std::vector<double> layer_weights(KvLayers rule, int64_t budget, std::span<const LayerState> layers) {
+std::vector<double> layer_weights(KvLayers rule, int64_t budget, std::span<const LayerState> layers, int32_t seed) {
   if (rule == KvLayers::kMass) return counts_of_best(budget, layers);
   std::vector<double> weights;
   for (const LayerState& layer : layers) weights.push_back(std::max(layer.entropy, 0.0));
@@ -121,10 +121,12 @@ std::vector<double> layer_weights(KvLayers rule, int64_t budget, std::span<const
     for (double& weight : weights) weight = std::exp(low - weight);
   } else if (rule == KvLayers::kDistinct) {
     for (size_t i = 0; i < weights.size(); ++i) weights[i] = std::exp(layers[i].mean_entropy - weights[i]);
+  } else if (rule == KvLayers::kEntropyRest) {
+    for (size_t i = 0; i < weights.size(); ++i) weights[i] = std::max(layers[i].rest_entropy, 0.0);
   } else if (rule == KvLayers::kEntropyInverse) {
     for (double& weight : weights) weight = high + low - weight;
   } else if (rule == KvLayers::kEntropyShuffled) {
-    Random random(1);
+    Random random(static_cast<uint64_t>(seed));
     for (size_t i = weights.size(); i > 1; --i)
       std::swap(weights[i - 1], weights[static_cast<size_t>(random.below(static_cast<int64_t>(i)))]);
   }
@@ -137,7 +139,7 @@ std::vector<int64_t> entropy_budgets(const KvOptions& options, int64_t budget, s
   const auto floor = static_cast<int64_t>(options.floor_share * static_cast<double>(budget));
   const int64_t least = std::max<int64_t>(floor, int64_t{options.window} + options.sinks);
   const std::vector<double> weights =
-      layer_weights(options.layers, std::max<int64_t>(0, budget - options.window), layers);
+      layer_weights(options.layers, std::max<int64_t>(0, budget - options.window), layers, options.seed);
   return apportion(weights, budget * static_cast<int64_t>(layers.size()), least, held);
 }
 

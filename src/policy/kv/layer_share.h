@@ -15,6 +15,7 @@ struct LayerState {
   int64_t held = 0;                    // slots of its longest kv_head
   double entropy = 0;                  // where asked for, like what follows: of single queries' attention
   double mean_entropy = 0;             // of their mean attention
+  double rest_entropy = 0;             // of single queries' attention behind the sinks
   std::span<const SlotScores> sets{};  // scores
 };
 
@@ -40,6 +41,9 @@ std::vector<int64_t> entropy_budgets(const KvOptions& options, int64_t budget, s
 //             more of them than one does, however spread it is
 //   mass      how many of the `budget` best slots per set of all layers together are the layer's: AdaKV's rule, which
 //             leaves the least attention out, over layers
-std::vector<double> layer_weights(KvLayers rule, int64_t budget, std::span<const LayerState> layers);
+//   entropy-inverse  max + min - E_l
+// For research: entropy-rest takes the entropy behind the sinks, entropy-shuffled gives each layer another one's, as
+// `seed` says.
+std::vector<double> layer_weights(KvLayers rule, int64_t budget, std::span<const LayerState> layers, int32_t seed = 1);
 
 }  // namespace ei::policy

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include "base/random.h"
 
@@ -98,6 +99,27 @@ TEST(LayerWeights, OfTheVariants) {
   std::vector<double> shuffled = layer_weights(KvLayers::kEntropyShuffled, 4, layers);
   EXPECT_EQ(shuffled, layer_weights(KvLayers::kEntropyShuffled, 4, layers));
   EXPECT_TRUE(std::is_permutation(shuffled.begin(), shuffled.end(), std::vector<double>{1, 3, 2.5}.begin()));
+}
+
+TEST(LayerWeights, ShufflesAreOthersWithAnotherSeed) {
+  std::vector<LayerState> layers;
+  for (int i = 1; i <= 8; ++i) layers.push_back({9, static_cast<double>(i)});
+  std::set<std::vector<double>> seen;
+  for (int32_t seed = 1; seed <= 5; ++seed) {
+    const std::vector<double> weights = layer_weights(KvLayers::kEntropyShuffled, 4, layers, seed);
+    EXPECT_EQ(weights, layer_weights(KvLayers::kEntropyShuffled, 4, layers, seed));
+    EXPECT_TRUE(seen.insert(weights).second) << seed;
+    const KvOptions options{.window = 1, .layers = KvLayers::kEntropyShuffled, .floor_share = 0, .seed = seed};
+    const Counts counts = entropy_budgets(options, 5, layers);
+    const auto largest = std::max_element(weights.begin(), weights.end()) - weights.begin();
+    EXPECT_EQ(std::max_element(counts.begin(), counts.end()) - counts.begin(), largest) << "the option is read";
+  }
+}
+
+TEST(LayerWeights, RestIsTheEntropyBehindTheSinks) {
+  const std::vector<LayerState> layers = {{.held = 9, .entropy = 1, .rest_entropy = 4},
+                                          {.held = 9, .entropy = 3, .rest_entropy = 2}};
+  EXPECT_EQ(layer_weights(KvLayers::kEntropyRest, 4, layers), (std::vector<double>{4, 2}));
 }
 
 TEST(LayerWeights, DistinctCountsTheDifferentPlacesThatQueriesLookAt) {

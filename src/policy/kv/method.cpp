@@ -49,6 +49,17 @@ double entropy_of(std::span<const float> distribution) {
     if (share > 0) entropy -= static_cast<double>(share * std::log(share));
   return entropy;
 }
+
+// The entropy of what attention leaves to the slots behind the sinks, from that of all and from the mean attention:
+// with P the sinks' mass and S their terms -p ln p, E = S - (1 - P) ln(1 - P) + (1 - P) E'. Exact where all queries
+// give the sinks the same.
+double entropy_behind_sinks(double entropy, std::span<const float> attention) {
+  constexpr size_t kSinks = 4;
+  const std::span<const float> sinks = attention.first(std::min(kSinks, attention.size()));
+  const double rest = 1 - std::accumulate(sinks.begin(), sinks.end(), 0.0);
+  if (rest < 1e-6) return 0;
+  return std::max(0.0, (entropy - entropy_of(sinks) + rest * std::log(rest)) / rest);
+}
 }  // namespace
 
 LayerScores KvMethod::score(const LayerMeasures& measured) const {
@@ -93,8 +104,10 @@ LayerRating KvMethod::rate(const LayerMeasures& measured) const {
     rating.entropy += static_cast<double>(measured.row_entropy[head]) / heads;
     const int64_t slots = measured.lengths[head * measured.lengths.size() / measured.row_entropy.size()];
     const float* row = measured.attention + static_cast<int64_t>(head) * measured.stride;
-    const double of_mean = entropy_of({row, static_cast<size_t>(slots)});
+    const std::span<const float> attention(row, static_cast<size_t>(slots));
+    const double of_mean = entropy_of(attention);
     rating.mean_entropy += of_mean / heads;
+    rating.rest_entropy += entropy_behind_sinks(measured.row_entropy[head], attention) / heads;
     different[head * different.size() / measured.row_entropy.size()] +=
         (of_mean - static_cast<double>(measured.row_entropy[head])) * static_cast<double>(sets) / heads;
   }

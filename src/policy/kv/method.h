@@ -79,11 +79,12 @@ struct LayerRating {
   std::vector<SlotScores> sets;    // [heads], [kv_heads] or one, by granularity
   std::vector<double> distinct{};  // [sets], where asked for: exp(H - E), H and E as below but of a set's heads alone
   double entropy = 0;       // where asked for, the mean over the heads of the layer: of single queries' attention,
-  double mean_entropy = 0;  // and of the mean of all queries
+  double mean_entropy = 0;  // of the mean of all queries,
+  double rest_entropy = 0;  // and of single queries' attention to what lies behind the sinks
 
   // What decides on its budget; holds as long as the rating.
   LayerState state(int64_t held) const {
-    return {.held = held, .entropy = entropy, .mean_entropy = mean_entropy, .sets = sets};
+    return {.held = held, .entropy = entropy, .mean_entropy = mean_entropy, .rest_entropy = rest_entropy, .sets = sets};
   }
 };
 

@@ -90,6 +90,31 @@ TEST(KvMethod, MeasuresEntropiesWhereTheyDivideTheLayers) {
   EXPECT_DOUBLE_EQ(rating.entropy, 3);
 }
 
+TEST(KvMethod, TheEntropyBehindTheSinksIsThatOfTheRestAlone) {
+  KvOptions options = plain(100, 2);
+  options.layers = KvLayers::kEntropyRest;
+  const auto method = make_kv_method(options, {});
+  const Floats attention = {0.5f, 0.1f, 0.05f, 0.05f, 0.15f, 0.075f, 0.05f, 0.025f};
+  const auto entropy_from = [&](size_t first, double mass) {
+    double entropy = 0;
+    for (size_t i = first; i < attention.size(); ++i) entropy -= attention[i] / mass * std::log(attention[i] / mass);
+    return entropy;
+  };
+  const Floats entropies = {static_cast<float>(entropy_from(0, 1))};
+  const Counts lengths = {8};
+  const LayerRating rating = method->rate(
+      {.layer = 0, .lengths = lengths, .attention = attention.data(), .stride = 8, .row_entropy = entropies});
+  EXPECT_NEAR(rating.rest_entropy, entropy_from(4, 0.3), 1e-5);
+  EXPECT_NEAR(rating.state(8).rest_entropy, rating.rest_entropy, 0);
+  // All on the sinks: nothing is left to be spread.
+  const Floats resting = {1, 0, 0, 0, 0, 0, 0, 0};
+  const Floats none = {0};
+  EXPECT_EQ(
+      method->rate({.layer = 0, .lengths = lengths, .attention = resting.data(), .stride = 8, .row_entropy = none})
+          .rest_entropy,
+      0);
+}
+
 TEST(KvMethod, AdaptiveSharesGoWhereTheBestScoresAre) {
   const KvShape shape{.layers = 1, .heads = 2, .kv_heads = 2};
   const Floats attention = {9, 8, 7, 6, 0, /**/ 1, 2, 3, 4, 0};

@@ -99,6 +99,17 @@ TEST(KeysAlone, TheShortestAndTheLeastAlikeStay) {
   }
 }
 
+TEST(RandomKv, KeepsOthersWithAnotherSeed) {
+  KvOptions options = small("random");
+  const KvTrace trace = random_kv_trace(3, 400);
+  std::set<KeepList> lists;
+  for (const int32_t seed : {1, 2, 3}) {
+    options.seed = seed;
+    for (const auto& layer : run_kv_method(options, trace)) lists.insert(layer[0]);
+  }
+  EXPECT_EQ(static_cast<int32_t>(lists.size()), 3 * trace.shape.layers) << "no layer repeats another, nor another seed";
+}
+
 TEST(RandomKv, KeepsOthersInEveryLayer) {
   const KvOptions options = small("random");
   KvTrace trace = random_kv_trace(3, 400);

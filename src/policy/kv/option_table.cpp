@@ -61,6 +61,9 @@ bool scores_attention(const KvOptions& options) {
 bool measures_attention(const KvOptions& options) {
   return scores_attention(options) || (compresses(options) && by_entropy(options.layers));
 }
+bool draws(const KvOptions& options) {
+  return compresses(options) && (options.layers == KvLayers::kEntropyShuffled || options.rule.name == "random");
+}
 bool reads_pages(const KvOptions& options) { return options.read > 0; }
 bool shares_unevenly(const KvOptions& options) {
   return compresses(options) && (options.share != KvShare::kFlat || by_entropy(options.layers));
@@ -84,13 +87,16 @@ std::vector<KvSpec> make_kv_table() {
           "kv-layers", "", "KIND",
           "flat (each layer keeps the budget), pyramid (the first keep more than the last), entropy (in proportion to "
           "the mean entropy of the heads' attention), spread (to its exponential), focus (to one over that), distinct "
-          "(to how many different slots the queries look at) or mass (where the best scores of all layers stand); for "
-          "research "
-          "entropy-inverse, entropy-shuffled",
+          "(to how many different slots the queries look at), mass (where the best scores of all layers stand) or "
+          "entropy-inverse (the other way round than entropy); for research entropy-rest (without the first slots), "
+          "entropy-shuffled",
           compresses,
           choice(&O::layers, kv_layers_name,
                  {KvLayers::kFlat, KvLayers::kPyramid, KvLayers::kEntropy, KvLayers::kSpread, KvLayers::kFocus,
-                  KvLayers::kDistinct, KvLayers::kMass, KvLayers::kEntropyInverse, KvLayers::kEntropyShuffled})),
+                  KvLayers::kDistinct, KvLayers::kMass, KvLayers::kEntropyRest, KvLayers::kEntropyInverse,
+                  KvLayers::kEntropyShuffled})),
+      kv_spec("kv-seed", "", "N", "which shuffle of the layers, which random slots", draws, whole_field(&O::seed, 1),
+              kResearch),
       kv_spec("kv-gap", "", "N", "generated tokens to wait for; -1: compress when the prompt has been read", compresses,
               whole_field(&O::gap, -1)),
       kv_spec("kv-window", "W", "N", "last queries that decide, and last slots that always stay", compresses,

@@ -22,6 +22,7 @@ const char* kv_layers_name(KvLayers layers) {
     case KvLayers::kFocus: return "focus";
     case KvLayers::kDistinct: return "distinct";
     case KvLayers::kMass: return "mass";
+    case KvLayers::kEntropyRest: return "entropy-rest";
     case KvLayers::kEntropyInverse: return "entropy-inverse";
     case KvLayers::kEntropyShuffled: return "entropy-shuffled";
   }
@@ -136,6 +137,7 @@ Status validate(const KvOptions& options) {
     return make_error(ErrorKind::kUsage, "carry must lie between 0 and 1: %g", options.carry);
   if (options.kernel < 1 || options.kernel % 2 == 0)
     return make_error(ErrorKind::kUsage, "pooling kernel must be odd and positive: %d", options.kernel);
+  if (options.seed < 1) return make_error(ErrorKind::kUsage, "seed must be positive: %d", options.seed);
   if (options.samples < 1) return make_error(ErrorKind::kUsage, "samples must be positive: %d", options.samples);
   if (!(options.budget_share >= 0 && options.budget_share <= 1))
     return make_error(ErrorKind::kUsage, "KV budget must be at most 100%% of the text: %s",

@@ -37,7 +37,8 @@ enum class KvLayers : uint8_t {
   kFocus,            // in inverse proportion to its exponential
   kDistinct,         // in proportion to how many different slots their queries look at
   kMass,             // where the best scores of all layers stand
-  kEntropyInverse,   // for research: the other way round,
+  kEntropyInverse,   // the other way round than kEntropy
+  kEntropyRest,      // for research: in proportion to the entropy behind the sinks,
   kEntropyShuffled,  // and each layer what another should get
 };
 const char* kv_layers_name(KvLayers layers);
@@ -84,6 +85,7 @@ struct KvOptions {
   KvRounding rounding = KvRounding::kExact;
   QuerySource queries = QuerySource::kLast;
   int32_t samples = 64;      // sampled: queries at most, and half of them at least once the text is that long
+  int32_t seed = 1;          // of what is drawn: shuffled layers, random slots
   double budget_share = 0;   // other than 0, instead of `budget`: this share of the text so far
   int64_t budget_bytes = 0;  // other than 0, instead of `budget`: of all layers that take part together
   // Of a cache that is kept whole (policy/kv/quest.h).

@@ -14,7 +14,8 @@ class RandomKv : public KvMethod {
 
   // The same for all kv_heads, so that their order does not matter.
   LayerScores score(const LayerMeasures& measured) const override {
-    Random random(static_cast<uint64_t>(measured.layer) + 1);
+    constexpr uint64_t kApart = 1'000'003;  // more than there are layers
+    Random random(static_cast<uint64_t>(measured.layer) + 1 + kApart * static_cast<uint64_t>(options().seed - 1));
     std::vector<float> row;
     for (int64_t slot = 0; slot < measured.stride; ++slot)
       row.push_back(static_cast<float>(random.below(int64_t{1} << 24)));

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <set>
 #include <string>
@@ -51,6 +52,10 @@ std::vector<std::pair<std::string, KvOptions>> all_kv() {
   all.emplace_back("mass of layers", options);
   options = {.rule = KvRule::kLatent, .share = KvShare::kDistinct};
   all.emplace_back("kv_heads by distinct", options);
+  options = {.rule = KvRule::kLatent, .layers = KvLayers::kEntropyRest};
+  all.emplace_back("entropy behind sinks", options);
+  options.layers = KvLayers::kEntropyShuffled;
+  all.emplace_back("shuffled layers", options);
   for (auto& [name, small] : all) {
     small.budget = 48;
     small.window = 8;
@@ -123,6 +128,25 @@ TEST(KvMethods, KeepExactlyTheBudgetInTheMean) {
       EXPECT_LE(kept, std::min(trace.shape.layers * trace.held(),
                                sets * (options.window + trace.shape.group() * (options.budget - options.window))));
     }
+  });
+}
+
+// A budget is slots, a share of the text or bytes: whichever, it is met to the slot, and bytes are never exceeded.
+TEST(KvMethods, KeepExactlyTheirShareOfTheTextOrBytes) {
+  for_every_kv_method_and_trace([](KvOptions options, KvTrace trace) {
+    if (options.granularity == KvGranularity::kHead) return;
+    options.rounding = KvRounding::kExact;
+    trace.shape.slot_bytes = 24;
+    const int64_t sets = int64_t{trace.shape.layers} * trace.shape.kv_heads;
+    options.budget_share = 0.37;
+    const auto share = static_cast<int64_t>(std::ceil(0.37 * static_cast<double>(trace.lengths[0])));
+    const int64_t slots = std::min(std::max<int64_t>(share, options.window + options.sinks + 1), trace.lengths[0]);
+    EXPECT_EQ(kept_slots(trace, run_kv_method(options, trace)), sets * slots) << "37 %";
+    options.budget_share = 0;
+    options.budget_bytes = sets * 24 * 30 + 23;
+    const int64_t bytes = 24 * kept_slots(trace, run_kv_method(options, trace));
+    EXPECT_EQ(bytes, 24 * sets * std::min<int64_t>(30, trace.lengths[0]));
+    EXPECT_LE(bytes, options.budget_bytes);
   });
 }
 
