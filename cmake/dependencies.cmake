@@ -11,6 +11,10 @@ elseif(EI_PORTABLE)
 elseif(EI_CPU_TARGET)
   string(APPEND llama_build -${EI_CPU_TARGET})
 endif()
+if(EI_PYTHON AND NOT EXISTS ${llama_build}/.key)  # nobody runs make in front of pip
+  execute_process(COMMAND ${CMAKE_COMMAND} -E env EI_DEPS_DIR=${EI_DEPS_DIR} EI_CPU_TARGET=${EI_CPU_TARGET}
+    EI_PORTABLE=${EI_PORTABLE} ${CMAKE_SOURCE_DIR}/tools/deps.sh llama)
+endif()
 if(NOT EXISTS ${llama_build}/.key)
   message(FATAL_ERROR "ggml and libllama are not built yet: run tools/deps.sh (or make build)")
 endif()
