@@ -32,6 +32,15 @@ TEST(Questions, AFileAndAQuestionAreOnePrompt) {
   EXPECT_EQ(answer({"-e", "-p", kText + "\\n\\n" + kQuestion})["tokens"]["prompt"], by_hand["tokens"]["prompt"]);
 }
 
+TEST(Questions, AByteOrderMarkIsNotPartOfTheText) {
+  const std::string text = "The pass key is 48213. Remember it. What is the pass key?";
+  const auto prompt_tokens = [&](const std::string& name, const std::string& lead) {
+    const Outcome outcome = run({"run", "-f", write_file(name, lead + text), "-n", "1", "--json"});
+    return parse(outcome.out)["tokens"]["prompt"].get<int64_t>();
+  };
+  EXPECT_EQ(prompt_tokens("marked.txt", "\xEF\xBB\xBF"), prompt_tokens("plain.txt", ""));
+}
+
 TEST(Questions, TheEchoShowsTheQuestionAndTheSizeOfTheText) {
   const std::string path = write_file("long.txt", prose(4000));
   const Outcome outcome = run(Invocation{
