@@ -25,7 +25,7 @@ constexpr std::array<ChatCommandEntry, 8> kChatCommands = {{
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-using Json = nlohmann::ordered_json;
+using MessagesJson = nlohmann::ordered_json;
 
 Error bad_file(const std::string& path, const char* why) {
   return make_error(ErrorKind::kUsage, "%s holds no conversation: %s", path.c_str(), why);
@@ -63,7 +63,7 @@ std::string chat_help() {
 }
 
 Status save_conversation(const Conversation& conversation, const std::string& path) {
-  Json list = Json::array();
+  MessagesJson list = MessagesJson::array();
   for (const text::Message& message : conversation.messages())
     list.push_back({{"role", message.role}, {"content", message.content}});
   report::ReportFile file(path);
@@ -75,10 +75,10 @@ Status save_conversation(const Conversation& conversation, const std::string& pa
 
 Status load_conversation(Conversation& conversation, const std::string& path) {
   EI_ASSIGN_OR_RETURN(const std::string source, read_text_file(path, "conversation"));
-  const Json list = Json::parse(source, nullptr, /*allow_exceptions=*/false);
+  const MessagesJson list = MessagesJson::parse(source, nullptr, /*allow_exceptions=*/false);
   if (!list.is_array()) return bad_file(path, "it is no JSON list");
   std::vector<text::Message> messages;
-  for (const Json& one : list) {
+  for (const MessagesJson& one : list) {
     const bool whole = one.is_object() && one.contains("role") && one["role"].is_string() && one.contains("content") &&
                        one["content"].is_string();
     if (!whole) return bad_file(path, "a message without role and content");
