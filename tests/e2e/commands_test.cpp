@@ -263,18 +263,6 @@ TEST(Chat, AnswersASingleTurn) {
   EXPECT_EQ(outcome.out, "48213\n");
 }
 
-TEST(Run, SaysTheSameHoweverTheModelIsHeldAndThePromptIsRead) {
-  const std::vector<std::vector<std::string>> ways = {
-      {"--no-mmap"}, {"--mlock"}, {"-ub", "16"}, {"-b", "32", "-ub", "64"}, {"-tb", "1"}, {"-tb", "-1", "-t", "1"}};
-  for (const std::vector<std::string>& more : ways) {
-    std::vector<std::string> words = {"run", "-p", kQuestion, "-n", "8", "--temp", "0"};
-    words.insert(words.end(), more.begin(), more.end());
-    const Outcome outcome = run(words);
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
-    EXPECT_EQ(outcome.out, "48213\n") << more[0];
-  }
-}
-
 TEST(Run, TakesTheSingleTurnFlagOfLlamaCpp) {
   for (const char* flag : {"-st", "--single-turn"}) {
     const Outcome outcome = run({"run", flag, "-p", kQuestion, "-n", "8", "--temp", "0"});
