@@ -176,9 +176,10 @@ class Stream {
 };
 
 struct BackendOptions {
-  int threads = 0;    // 0: all cores this process may use
-  std::string isa;    // EI_CPU_ISA; of the cuda backend: "portable" or "plain" attention kernels
-  std::string dense;  // EI_DENSE: "", "ggml", or a name of dense_providers(); of the cuda backend: "fp8"
+  int threads = 0;         // 0: all cores this process may use
+  int prompt_threads = 0;  // of the cpu backend, for prompts; 0: as many
+  std::string isa;         // EI_CPU_ISA; of the cuda backend: "portable" or "plain" attention kernels
+  std::string dense;       // EI_DENSE: "", "ggml", or a name of dense_providers(); of the cuda backend: "fp8"
   // Bytes for packed weight copies; -1: the engine's choice, without an engine half of the free memory.
   int64_t packed_budget = -1;
 };

@@ -166,14 +166,14 @@ Result<std::unique_ptr<Backend>> create_cpu_backend(const BackendOptions& option
   EI_RETURN_IF_ERROR(check_target());
   EI_RETURN_IF_ERROR(check_isa(options));
   EI_ASSIGN_OR_RETURN(auto dense, create_dense_provider(options.dense, options.isa));
-  EI_ASSIGN_OR_RETURN(auto device, GgmlDevice::create(threads_of(options)));
+  EI_ASSIGN_OR_RETURN(auto device, GgmlDevice::create(threads_of(options), options.prompt_threads));
   return std::unique_ptr<Backend>(std::make_unique<CpuBackend>(std::move(device), std::move(dense), options));
 }
 
 Result<std::unique_ptr<Backend>> create_ggml_backend(const BackendOptions& options) {
   EI_RETURN_IF_ERROR(check_target());
   EI_RETURN_IF_ERROR(check_isa(options));
-  EI_ASSIGN_OR_RETURN(auto device, GgmlDevice::create(threads_of(options)));
+  EI_ASSIGN_OR_RETURN(auto device, GgmlDevice::create(threads_of(options), options.prompt_threads));
   return std::unique_ptr<Backend>(std::make_unique<GgmlBackend>(std::move(device), options));
 }
 

@@ -1,5 +1,6 @@
 #include "backend/ggml_device.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <future>
@@ -27,6 +28,9 @@ bool stops(void* watch) {
   const auto& self = *static_cast<const GgmlDevice::Watch*>(watch);
   return raised(self.cancel) || raised(self.broken);
 }
+
+// About a layer: after each the threads may be fewer or more.
+constexpr int kPieceNodes = 16;
 
 constexpr size_t kVariantBytes = size_t{8} << 20;  // more than any of ggml's libraries takes
 
@@ -73,7 +77,9 @@ Slabs::Slab new_slab(ggml_backend_buffer_type_t type, size_t bytes) {
 
 }  // namespace
 
-Result<std::unique_ptr<GgmlDevice>> GgmlDevice::create(int threads) {
+Result<std::unique_ptr<GgmlDevice>> GgmlDevice::create(int generation_threads, int prompt_threads) {
+  if (prompt_threads == 0) prompt_threads = generation_threads;
+  const int threads = std::max(generation_threads, prompt_threads);
   ggml_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
   ggml_backend_dev_t device = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
   if (device == nullptr) {
@@ -85,12 +91,13 @@ Result<std::unique_ptr<GgmlDevice>> GgmlDevice::create(int threads) {
     if (!room.ok()) return room.error();  // a variant that did not fit into memory is not found either
     return make_error(ErrorKind::kDevice, "ggml found no CPU variant for this machine");
   }
-  if (threads < 1 || threads > GGML_MAX_N_THREADS) {
+  if (std::min(generation_threads, prompt_threads) < 1 || threads > GGML_MAX_N_THREADS) {
     return make_error(ErrorKind::kUsage, "threads must be between 1 and %d, not %d", GGML_MAX_N_THREADS, threads);
   }
   std::unique_ptr<GgmlDevice> self(new GgmlDevice());
   self->threads_ = threads;
-  self->crew_ = CrewSize(threads);
+  self->crew_ = CrewSize(generation_threads);
+  self->spare_ = SpareCores(prompt_threads);
   self->device_ = device;
   self->backend_ = ggml_backend_dev_init(device, nullptr);
   ggml_backend_reg_t registry = ggml_backend_dev_backend_reg(device);
@@ -114,6 +121,9 @@ Result<std::unique_ptr<GgmlDevice>> GgmlDevice::create(int threads) {
   self->alone_ = new_pool(&lonely);
   if (self->alone_ == nullptr) return make_error(ErrorKind::kMemory, "out of memory");
   self->employ(threads);
+  self->piece_memory_ = ggml_init({ggml_graph_overhead_custom(kPieceNodes, /*grads=*/false) + 4096, nullptr, true});
+  if (self->piece_memory_ == nullptr) return make_error(ErrorKind::kMemory, "out of memory");
+  self->piece_ = ggml_new_graph_custom(self->piece_memory_, kPieceNodes, /*grads=*/false);
   if (extra_types != nullptr) {
     for (ggml_backend_buffer_type_t* type = extra_types(device); type != nullptr && *type != nullptr; ++type) {
       self->extra_types_.push_back(*type);
@@ -127,6 +137,7 @@ GgmlDevice::~GgmlDevice() {
   if (backend_ != nullptr && !lost_) ggml_backend_free(backend_);
   if (pool_ != nullptr) free_pool_(pool_);
   if (alone_ != nullptr) free_pool_(alone_);
+  if (piece_memory_ != nullptr) ggml_free(piece_memory_);
 }
 
 // A condition and not a timed mutex: thread sanitizers do not see the lock of the latter.
@@ -149,15 +160,31 @@ void GgmlDevice::end_turn() {
 void GgmlDevice::employ(int threads) {
   if (employed_ == threads) return;
   // The pool that is left goes to sleep instead of looking out for work.
-  set_pool_(backend_, threads == threads_ ? pool_ : alone_);
+  set_pool_(backend_, threads > 1 ? pool_ : alone_);
   set_threads_(backend_, threads);
   employed_ = threads;
 }
 
 ggml_status GgmlDevice::run(ggml_cgraph* graph, bool brief) {
-  employ(brief ? crew_.begin(now_s(), process_cpu_s()) : threads_);
+  if (!brief) return run_pieces(graph);
+  employ(crew_.begin(now_s(), process_cpu_s()));
   const ggml_status status = ggml_backend_graph_compute(backend_, graph);
-  if (brief) crew_.end(now_s(), process_cpu_s());
+  crew_.end(now_s(), process_cpu_s());
+  return status;
+}
+
+// Nodes run in their order and know nothing of each other, so any run of them is a graph.
+ggml_status GgmlDevice::run_pieces(ggml_cgraph* graph) {
+  ggml_status status = GGML_STATUS_SUCCESS;
+  const int nodes = ggml_graph_n_nodes(graph);
+  for (int first = 0; first < nodes && status == GGML_STATUS_SUCCESS; first += kPieceNodes) {
+    ggml_graph_clear(piece_);
+    for (int i = first; i < std::min(nodes, first + kPieceNodes); ++i)
+      ggml_graph_add_node(piece_, ggml_graph_node(graph, i));
+    employ(spare_.begin(now_s(), process_cpu_s()));
+    status = ggml_backend_graph_compute(backend_, piece_);
+    spare_.end(now_s(), process_cpu_s());
+  }
   return status;
 }
 

@@ -17,19 +17,21 @@
 #include "base/cancel.h"
 #include "base/crew_size.h"
 #include "base/result.h"
+#include "base/spare_cores.h"
 
 namespace ei {
 
 class GgmlDevice {
  public:
-  static Result<std::unique_ptr<GgmlDevice>> create(int threads);
+  // `threads` for generated tokens, `prompt_threads` for prompts; 0: as many.
+  static Result<std::unique_ptr<GgmlDevice>> create(int threads, int prompt_threads = 0);
   ~GgmlDevice();
 
-  int threads() const { return threads_; }
+  int threads() const { return threads_; }  // at most
   struct Watch {
     const CancelToken* cancel = nullptr;  // raised from outside, also while others have the pool; may be null
     const CancelToken* broken = nullptr;  // raised by a node that could not do its work: no further node may run
-    bool brief = false;                   // one token: a single thread may be quicker when the machine is crowded
+    bool brief = false;                   // one token: the whole graph takes the same threads
     double waited_s = 0;                  // out: until it was this graph's turn
   };
   // Runs a graph on the pool; one graph at a time, whoever calls. kInterrupted when `cancel` was raised, kMemory when
@@ -51,6 +53,7 @@ class GgmlDevice {
   bool take_turn(const Watch& watch);  // false: cancelled before it came
   void end_turn();
   ggml_status run(ggml_cgraph* graph, bool brief);
+  ggml_status run_pieces(ggml_cgraph* graph);
   void employ(int threads);
 
   int threads_ = 1;
@@ -59,7 +62,10 @@ class GgmlDevice {
   ggml_threadpool* pool_ = nullptr;   // all threads
   ggml_threadpool* alone_ = nullptr;  // the calling one
   int employed_ = 0;                  // how many the backend has now
-  CrewSize crew_{1};
+  CrewSize crew_{1};                  // of generated tokens
+  SpareCores spare_{1};               // of prompts
+  ggml_context* piece_memory_ = nullptr;
+  ggml_cgraph* piece_ = nullptr;
   void (*set_pool_)(ggml_backend_t, ggml_threadpool*) = nullptr;
   void (*set_threads_)(ggml_backend_t, int) = nullptr;
   void (*free_pool_)(ggml_threadpool*) = nullptr;

@@ -22,4 +22,8 @@ std::string format_seconds(double seconds) {
   return str_format("%lld min %02lld s", whole / 60, whole % 60);
 }
 
+std::string counted(int64_t count, const std::string& noun) {
+  return str_format("%lld %s%s", static_cast<long long>(count), noun.c_str(), count == 1 ? "" : "s");
+}
+
 }  // namespace ei

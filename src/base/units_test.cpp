@@ -20,5 +20,11 @@ TEST(Units, SecondsBecomeMinutesFromOneMinuteOn) {
   EXPECT_EQ(format_seconds(185.9), "3 min 05 s");
 }
 
+TEST(Units, OneOfAThingIsOne) {
+  EXPECT_EQ(counted(1, "token"), "1 token");
+  EXPECT_EQ(counted(0, "token"), "0 tokens");
+  EXPECT_EQ(counted(2, "token"), "2 tokens");
+}
+
 }  // namespace
 }  // namespace ei

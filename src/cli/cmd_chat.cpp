@@ -1,14 +1,16 @@
 // chat: a conversation at a terminal or over a pipe, a line a message.
 #include <unistd.h>
 
-#include <cstdio>
-#include <cstdlib>
 #include <optional>
+#include <utility>
 
+#include "base/units.h"
 #include "cli/answer.h"
+#include "cli/chat_commands.h"
 #include "cli/command.h"
 #include "cli/input.h"
 #include "cli/kv_options.h"
+#include "cli/line_editor.h"
 #include "cli/setup.h"
 #include "engine/conversation.h"
 #include "engine/prompt.h"
@@ -16,33 +18,6 @@
 namespace ei::cli {
 
 namespace {
-// The next line of stdin; nullopt at its end.
-std::optional<std::string> read_line() {
-  char* buffer = nullptr;
-  size_t capacity = 0;
-  const ssize_t length = ::getline(&buffer, &capacity, stdin);
-  std::optional<std::string> line;
-  if (length >= 0) line.emplace(buffer, static_cast<size_t>(length));
-  std::free(buffer);
-  if (line && line->ends_with('\n')) line->pop_back();
-  if (line && line->ends_with('\r')) line->pop_back();
-  return line;
-}
-
-// What the user says next: a line, continued on the next one by a backslash at its end.
-std::optional<std::string> read_turn(const Console& console, bool terminal) {
-  std::string message;
-  for (;;) {
-    if (terminal) console.status(console.bold(message.empty() ? "> " : ". "));
-    std::optional<std::string> line = read_line();
-    if (!line) return message.empty() ? std::nullopt : std::optional(message);
-    const bool more = line->ends_with('\\');
-    if (more) line->back() = '\n';
-    message += *line;
-    if (!more) return message;
-  }
-}
-
 // One message of a conversation, answered on the screen.
 Result<RunReport> say(const CommandContext& context, Session& session, Conversation& conversation,
                       const std::string& message) {
@@ -67,40 +42,119 @@ Result<RunReport> say(const CommandContext& context, Session& session, Conversat
   return report;
 }
 
-Result<int> talk(const CommandContext& context, Session& session, Conversation& conversation) {
-  const Settings& settings = context.settings;
-  const bool terminal = ::isatty(STDIN_FILENO) == 1;
-  std::optional<std::string> message;
-  if (settings.prompt || !settings.file.empty() || (settings.single_turn && !terminal)) {
-    EI_ASSIGN_OR_RETURN(message, read_prompt(settings));
-  }
-  if (terminal && !message) context.console.note("/clear forgets the conversation, /exit or Ctrl-D leaves");
-  for (;; message.reset()) {
-    if (!message) message = read_turn(context.console, terminal);
-    if (!message || *message == "/exit") return 0;
-    if (*message == "/clear") {
-      conversation.clear();
-      continue;
+// What an answer cost, on one line.
+void print_turn(const Console& console, const RunReport& report) {
+  const auto count = [](int64_t tokens) { return static_cast<long long>(tokens); };
+  std::string line = counted(report.stats.prompt_tokens, "token") + " read";
+  if (report.cached_tokens > 0) line += str_format(" (%lld cached)", count(report.cached_tokens));
+  line += str_format(" in %s, %lld generated in %s, %.1f tokens/s; %lld of %lld in the context",
+                     format_seconds(report.stats.prompt_s).c_str(), count(report.generated_tokens),
+                     format_seconds(report.stats.decode_s).c_str(), report.predicted_per_second(),
+                     count(report.kv_tokens_total), count(report.context));
+  console.note(console.dim(line));
+  for (const std::string& why : report.acted.idle) console.note("note: " + why);
+}
+
+class Talk {
+ public:
+  Talk(const CommandContext& context, Session& session, Conversation& conversation)
+      : context_(context), session_(session), conversation_(conversation), editor_(context.console, terminal_) {}
+
+  Result<int> run() {
+    const Settings& settings = context_.settings;
+    std::optional<std::string> message;
+    if (settings.prompt || !settings.file.empty() || (settings.single_turn && !terminal_)) {
+      EI_ASSIGN_OR_RETURN(message, read_prompt(settings));
+      EI_ASSIGN_OR_RETURN(const std::optional<int> code, answer_to(*message));
+      if (code) return *code;
+    } else if (terminal_) {
+      context_.console.note("/help lists the commands, Ctrl-D leaves");
     }
-    if (message->empty()) continue;
-    const Result<RunReport> report = say(context, session, conversation, *message);
+    for (;;) {
+      message = editor_.read_message();
+      if (!message) return 0;
+      if (message->empty()) continue;
+      EI_ASSIGN_OR_RETURN(const std::optional<int> code, take(*message));
+      if (code) return *code;
+    }
+  }
+
+ private:
+  // A line of the user. The exit code when that was all.
+  Result<std::optional<int>> take(const std::string& line) {
+    const Result<ChatCommand> command = parse_chat_command(line);
+    Status status = command.ok() ? Status() : Status(command.error());
+    if (command.ok()) {
+      switch (command->verb) {
+        case ChatVerb::kExit: return std::optional<int>(0);
+        case ChatVerb::kHelp: context_.console.note(chat_help()); break;
+        case ChatVerb::kClear:
+          conversation_.clear();
+          about_.clear();
+          break;
+        case ChatVerb::kStats:
+          if (last_) print_timings(context_.console, *last_);
+          break;
+        case ChatVerb::kSave: status = save_conversation(conversation_, command->argument); break;
+        case ChatVerb::kLoad: status = load_conversation(conversation_, command->argument); break;
+        case ChatVerb::kRead: status = read_about(command->argument); break;
+        case ChatVerb::kRegen:
+          if (const std::optional<std::string> again = conversation_.take_back()) return answer_to(*again);
+          break;
+        case ChatVerb::kMessage: return answer_to(std::exchange(about_, "") + line);
+      }
+    }
+    // At a terminal a slip costs nothing; a script should hear of it.
+    if (!status.ok() && !terminal_) return status.error();
+    if (!status.ok()) context_.console.fail(status.error().message);
+    return std::optional<int>();
+  }
+
+  Status read_about(const std::string& path) {
+    EI_ASSIGN_OR_RETURN(std::string text, read_text_file(path, "text"));
+    while (text.ends_with('\n')) text.pop_back();
+    about_ += text + "\n\n";
+    context_.console.note(
+        str_format("%s stands in front of the next message", format_bytes(static_cast<double>(text.size())).c_str()));
+    return {};
+  }
+
+  Result<std::optional<int>> answer_to(const std::string& message) {
+    const Settings& settings = context_.settings;
+    const Result<RunReport> report = [&] {
+      const HiddenTyping hidden(terminal_);
+      return say(context_, session_, conversation_, message);
+    }();
     if (!report.ok()) {
       // At a terminal a message that cannot be answered costs itself, not the conversation.
       const ErrorKind kind = report.error().kind;
-      const bool stays = terminal && !settings.single_turn && kind == ErrorKind::kUsage;
-      if (stays) context.console.fail(report.error().message);
-      if (!stays && !(terminal && kind == ErrorKind::kInterrupted)) return report.error();
+      const bool stays = terminal_ && !settings.single_turn && kind == ErrorKind::kUsage;
+      if (stays) context_.console.fail(report.error().message);
+      if (!stays && !(terminal_ && kind == ErrorKind::kInterrupted)) return report.error();
     }
-    if (report.ok()) context.console.print_line(settings.json ? report_json(*report) : "");
-    if (context.console.stdout_closed()) return exit_code(ErrorKind::kRuntime);
-    if (report.ok()) print_timings(context.console, *report);
-    if (report.ok() && report->failure) return *report->failure;
-    const bool interrupted = context.interrupts.interrupted();
-    if (interrupted && (!terminal || settings.single_turn)) return exit_code(ErrorKind::kInterrupted);
-    if (settings.single_turn) return 0;
-    context.interrupts.reset();
+    if (report.ok()) context_.console.print_line(settings.json ? report_json(*report) : "");
+    if (context_.console.stdout_closed()) return std::optional<int>(exit_code(ErrorKind::kRuntime));
+    if (report.ok()) {
+      last_ = *report;
+      settings.verbose ? print_timings(context_.console, *report) : print_turn(context_.console, *report);
+      if (report->failure) return *report->failure;
+    }
+    const bool interrupted = context_.interrupts.interrupted();
+    if (interrupted && (!terminal_ || settings.single_turn))
+      return std::optional<int>(exit_code(ErrorKind::kInterrupted));
+    if (settings.single_turn) return std::optional<int>(0);
+    context_.interrupts.reset();
+    return std::optional<int>();
   }
-}
+
+  const CommandContext& context_;
+  Session& session_;
+  Conversation& conversation_;
+  const bool terminal_ = ::isatty(STDIN_FILENO) == 1;
+  LineEditor editor_;
+  std::string about_{};  // texts for the next message
+  std::optional<RunReport> last_{};
+};
 }  // namespace
 
 Result<int> command_chat(const CommandContext& context) {
@@ -119,7 +173,7 @@ Result<int> command_chat(const CommandContext& context) {
         "fail");
   }
   Conversation conversation(*session, std::move(chat), settings.system_prompt);
-  return talk(context, *session, conversation);
+  return Talk(context, *session, conversation).run();
 }
 
 }  // namespace ei::cli

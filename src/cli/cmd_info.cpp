@@ -42,7 +42,7 @@ Result<Facts> collect(const Settings& settings) {
   facts.key_type = key_type(settings).value_or(facts.backend->default_kv_type());
   facts.value_type = value_type(settings).value_or(facts.backend->default_kv_type());
   facts.need =
-      memory_need(facts.config, facts.file, facts.tokens, facts.key_type, facts.value_type, settings.batch_size);
+      memory_need(facts.config, facts.file, facts.tokens, facts.key_type, facts.value_type, chunk_tokens(settings));
   facts.need.packed = packed_need(facts.file, *facts.backend);
   for (const gguf::Tensor& tensor : facts.file.tensors()) {
     facts.parameters += tensor.rows() * tensor.cols();

@@ -56,7 +56,7 @@ Result<server::ServerOptions> server_options(const CommandContext& context, cons
   options.scheduler.queue = static_cast<int>(settings.queue);
   options.scheduler.cache_bytes = settings.cache_ram << 20;
   options.scheduler.session.context = settings.ctx_size;
-  options.scheduler.session.batch = settings.batch_size;
+  options.scheduler.session.batch = chunk_tokens(settings);
   options.scheduler.session.key_type = key_type(settings);
   options.scheduler.session.value_type = value_type(settings);
   server::Params& defaults = options.limits.defaults;

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
 #include "text/utf8.h"
 
@@ -57,6 +58,8 @@ Status check_text(const std::string& text, const char* what) {
 Result<std::string> read_text_file(const std::string& path, const char* what) {
   EI_ASSIGN_OR_RETURN(std::string text, read_bytes(path, what));
   EI_RETURN_IF_ERROR(check_text(text, (std::string(what) + " " + path).c_str()));
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // what some editors put in front of UTF-8
+  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
   return text;
 }
 

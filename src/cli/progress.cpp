@@ -1,10 +1,10 @@
 #include "cli/progress.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/clock.h"
-#include "base/units.h"
 
 namespace ei::cli {
 
@@ -14,10 +14,18 @@ constexpr double kLineIntervalSeconds = 3.0;
 constexpr int64_t kMostCells = 32;
 constexpr int64_t kFewestCells = 8;
 
+// "12 s", "40 s", "3 min": no more digits than can be known.
+std::string about(double seconds) {
+  constexpr double kMinute = 60;
+  const double step = seconds < 20 ? 1 : seconds < 1.5 * kMinute ? 5 : kMinute;
+  const double rounded = std::max(1.0, std::round(seconds / step)) * step;
+  return step < kMinute ? str_format("%.0f s", rounded) : str_format("%.0f min", rounded / kMinute);
+}
+
 std::string rate_text(const BarState& state) {
   if (state.elapsed_s <= 0 || state.done <= 0) return "";
   const double rate = static_cast<double>(state.done) / state.elapsed_s;
-  return str_format(", %.0f tokens/s, %s left", rate, format_seconds(state.left_s).c_str());
+  return str_format(", %.0f tokens/s, about %s left", rate, about(state.left_s).c_str());
 }
 }  // namespace
 

@@ -15,7 +15,9 @@ TEST(Bar, IsNeverAsWideAsTheTerminal) {
 }
 
 TEST(Bar, LeavesOutTheRateBeforeItself) {
-  EXPECT_EQ(bar_text("x", {1, 2, 1, 1}, 200), "x [################................]  50%, 1 tokens/s, 1.00 s left");
+  EXPECT_EQ(bar_text("x", {1, 2, 1, 1}, 200), "x [################................]  50%, 1 tokens/s, about 1 s left");
+  EXPECT_NE(bar_text("x", {1, 2, 1, 33}, 200).find("about 35 s left"), std::string::npos);
+  EXPECT_NE(bar_text("x", {1, 2, 1, 170}, 200).find("about 3 min left"), std::string::npos);
   EXPECT_EQ(bar_text("x", {1, 2, 1, 1}, 30), "x [##########..........]  50%");
   EXPECT_EQ(bar_text("x", {1, 2, 1, 1}, 12), "x  50%");
 }
@@ -28,6 +30,22 @@ TEST(PromptClock, KnowsThatAttentionGrows) {
     const double left = clock.left_s(done, kTotal, time_of(static_cast<double>(done)));
     if (done < 4096) continue;
     EXPECT_NEAR(left, time_of(kTotal) - time_of(static_cast<double>(done)), 0.05) << done;
+  }
+}
+
+// Of every prompt that full attention takes long for: from a tenth of it on the time left is known within a quarter.
+TEST(PromptClock, IsWithinAQuarterFromATenthOn) {
+  for (const double share : {0.0, 0.1, 0.5, 2.0, 10.0}) {  // of the quadratic part, at 8192 tokens
+    for (const int64_t total : {16384, 32768, 131072}) {
+      const auto time_of = [&](double tokens) { return 2e-4 * tokens * (1 + share * tokens / 8192) + 0.02; };
+      PromptClock clock;
+      for (int64_t done = 512; done < total; done += 512) {
+        const double left = clock.left_s(done, total, time_of(static_cast<double>(done)));
+        if (done < total / 10) continue;
+        const double truly = time_of(static_cast<double>(total)) - time_of(static_cast<double>(done));
+        EXPECT_NEAR(left, truly, 0.25 * truly) << share << " " << total << " " << done;
+      }
+    }
   }
 }
 

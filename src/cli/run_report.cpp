@@ -87,6 +87,7 @@ RunReport make_report(const ReportInput& input) {
   report.compressions = input.session.stats().compressions;
   report.evicted = reading.evicted();
   report.heads = report::head_summaries(input.session);
+  report.context = input.session.context();
   report.peak_rss = peak_rss_bytes();
   return report;
 }
@@ -140,10 +141,10 @@ void print_timings(const Console& console, const RunReport& report) {
   line(str_format("load       %s, method %s%s", format_seconds(report.load_s).c_str(), report.method.c_str(),
                   changed.c_str()));
   line(str_format("backend    %s", report.backend_detail.c_str()));
-  line(str_format("prompt     %lld tokens (%lld cached) in %s, %.1f tokens/s",
-                  static_cast<long long>(report.prompt_tokens), static_cast<long long>(report.cached_tokens),
-                  format_seconds(stats.prompt_s).c_str(), report.prompt_per_second()));
-  line(str_format("generated  %lld tokens in %s, %.1f tokens/s", static_cast<long long>(report.generated_tokens),
+  line(str_format("prompt     %s (%lld cached) in %s, %.1f tokens/s", counted(report.prompt_tokens, "token").c_str(),
+                  static_cast<long long>(report.cached_tokens), format_seconds(stats.prompt_s).c_str(),
+                  report.prompt_per_second()));
+  line(str_format("generated  %s in %s, %.1f tokens/s", counted(report.generated_tokens, "token").c_str(),
                   format_seconds(stats.decode_s).c_str(), report.predicted_per_second()));
   line(str_format("           first token after %s", format_seconds(report.ttft_s).c_str()));
   line(str_format("attention  density %.3f, %s of the prompt time", stats.density(),
@@ -153,15 +154,15 @@ void print_timings(const Console& console, const RunReport& report) {
                     format_seconds(stats.profile_s).c_str(), format_seconds(stats.plan_s).c_str(),
                     100 * choosing_s / stats.prompt_s));
   }
-  line(str_format("KV cache   %lld of %lld tokens %s, %s of %s", static_cast<long long>(report.kv_tokens_kept),
-                  static_cast<long long>(report.kv_tokens_total), report.kv_whole ? "read" : "kept",
+  line(str_format("KV cache   %lld of %s %s, %s of %s", static_cast<long long>(report.kv_tokens_kept),
+                  counted(report.kv_tokens_total, "token").c_str(), report.kv_whole ? "read" : "kept",
                   format_bytes(static_cast<double>(report.kv_bytes)).c_str(),
                   format_bytes(static_cast<double>(report.kv_bytes_full)).c_str()));
   if (report.kv_whole) line("           the whole text stays for later turns (--kv-free gives its memory back)");
   if (report.compressions > 0) {
-    line(str_format("           compressed %lld times in %s, %lld slots dropped; %.1f tokens/s before, %.1f behind",
-                    static_cast<long long>(report.compressions), format_seconds(stats.compress_s).c_str(),
-                    static_cast<long long>(report.evicted), report.full_per_second(), report.compressed_per_second()));
+    line(str_format("           compressed %s in %s, %s dropped; %.1f tokens/s before, %.1f behind",
+                    counted(report.compressions, "time").c_str(), format_seconds(stats.compress_s).c_str(),
+                    counted(report.evicted, "slot").c_str(), report.full_per_second(), report.compressed_per_second()));
   }
   line(str_format("memory     peak %s", format_bytes(static_cast<double>(report.peak_rss)).c_str()));
   for (const std::string& why : report.acted.idle) console.note("note: " + why);

@@ -36,6 +36,7 @@ struct RunReport {
   int64_t kv_bytes_full = 0;
   int64_t kv_tokens_kept = 0;  // that generation reads, per layer and kv_head, on average
   int64_t kv_tokens_total = 0;
+  int64_t context = 0;       // most tokens of the session
   int64_t compressions = 0;  // of the session so far, like `evicted`
   int64_t evicted = 0;       // slots, over all layers and kv_heads
   int64_t peak_rss = 0;

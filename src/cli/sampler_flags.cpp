@@ -6,12 +6,13 @@ namespace ei::cli {
 namespace {
 
 using text::SamplerOptions;
-constexpr unsigned kSamples = kRun | kChat | kServe | kInspect;
+constexpr unsigned kTakesSamplers = kRun | kChat | kServe | kInspect;
 constexpr int64_t kMaxHistory = 131072;  // as the sampler
 constexpr double kMost = 1000;
 
 Option flag(std::string_view spellings, std::string_view value, std::string_view help, Binding binding) {
-  return {.spellings = spellings, .value = value, .help = help, .commands = kSamples, .binding = std::move(binding)};
+  return {
+      .spellings = spellings, .value = value, .help = help, .commands = kTakesSamplers, .binding = std::move(binding)};
 }
 
 Binding real_of(float SamplerOptions::*field, double low, double high = kMost) {

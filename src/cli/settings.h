@@ -18,7 +18,11 @@ struct Settings {
   std::string device = "cpu";
   int64_t threads = 0;         // 0: all cores
   int64_t ctx_size = 0;        // 0: the model's
+  int64_t prompt_threads = 0;  // for prompts; 0: as many
   int64_t batch_size = 0;      // 0: chosen by the engine
+  int64_t ubatch_size = 0;     // 0: no limit beside it
+  bool no_mmap = false;
+  bool mlock = false;
   int64_t packed_memory = -1;  // MiB; -1: chosen by the engine
   std::string override_kv;     // metadata in place of the file's (model_overrides.h)
   std::string rope_scaling;    // this and the next four: empty or 0 is what the file says

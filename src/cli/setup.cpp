@@ -1,7 +1,11 @@
 #include "cli/setup.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -36,8 +40,10 @@ Result<std::string> find_asset(const std::string& name) {
   }
   fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
   for (int level = 0; level <= kParentsSearched; ++level, folder = folder.parent_path()) {
-    const fs::path path = folder / "assets" / name;
-    if (fs::exists(path, error)) return path.string();
+    for (const char* place : {"assets", "share/entropyinfer"}) {  // in a checkout, and where it was installed
+      const fs::path path = folder / place / name;
+      if (fs::exists(path, error)) return path.string();
+    }
   }
   return make_error(ErrorKind::kUsage, "cannot find assets/%s near the program; set EI_ASSETS_DIR or give -m FILE",
                     name.c_str());
@@ -53,7 +59,10 @@ EngineOptions engine_options(const Settings& settings, const std::string& path) 
   options.model_path = path;
   options.backend = settings.device;
   options.overrides = model_overrides(settings);
-  options.backend_options.threads = static_cast<int>(std::clamp<int64_t>(settings.threads, 0, usable_cores()));
+  const auto threads = [](int64_t asked) { return static_cast<int>(std::clamp<int64_t>(asked, 0, usable_cores())); };
+  options.backend_options.threads = threads(settings.threads);
+  options.backend_options.prompt_threads = threads(settings.prompt_threads);
+  options.copy_file = settings.no_mmap;
   options.backend_options.isa = environment_text("EI_CPU_ISA");
   options.backend_options.dense = environment_text("EI_DENSE");
   if (settings.packed_memory >= 0) options.backend_options.packed_budget = settings.packed_memory << 20;
@@ -79,11 +88,25 @@ int64_t capped_threads(int64_t threads, const Console& console) {
   return cores;
 }
 
+int64_t chunk_tokens(const Settings& settings) {
+  if (settings.ubatch_size == 0 || settings.batch_size == 0) return std::max(settings.batch_size, settings.ubatch_size);
+  return std::min(settings.batch_size, settings.ubatch_size);
+}
+
+namespace {
+// All that the program holds by now: the mapped file and what was made of it.
+void lock_memory(const Console& console) {
+  if (::mlockall(MCL_CURRENT) == 0) return;
+  console.warn(str_format("--mlock: cannot keep the model in memory: %s; raise ulimit -l", std::strerror(errno)));
+}
+}  // namespace
+
 Result<std::unique_ptr<Engine>> load_engine(const Settings& settings, const Console& console) {
   capped_threads(settings.threads, console);
   EI_ASSIGN_OR_RETURN(const std::string path, model_path(settings));
   console.detail("loading " + one_line(path));
   EI_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::load(engine_options(settings, path)));
+  if (settings.mlock) lock_memory(console);
   const DType standard = engine->backend().default_kv_type();
   const std::string computes = backend_detail(engine->file(), engine->backend(), key_type(settings).value_or(standard),
                                               value_type(settings).value_or(standard));
@@ -110,7 +133,7 @@ Result<std::unique_ptr<Session>> new_session(const Engine& engine, const Setting
   SessionOptions options;
   options.keep_whole = goes_on;
   options.context = settings.ctx_size;
-  options.batch = settings.batch_size;
+  options.batch = chunk_tokens(settings);
   options.key_type = key_type(settings);
   options.value_type = value_type(settings);
   options.method = settings.method;

@@ -14,7 +14,8 @@
 
 namespace ei::cli {
 
-// A file that ships with the program: in EI_ASSETS_DIR, or in assets/ beside or above the program.
+// A file that ships with the program: in EI_ASSETS_DIR, or in assets/ or share/entropyinfer/ beside or above the
+// program.
 Result<std::string> find_asset(const std::string& name);
 // -m, or the model that ships with the program.
 Result<std::string> model_path(const Settings& settings);
@@ -27,6 +28,8 @@ void name_default_model(const Settings& settings, const Console& console);
 // Not more threads than this process has cores, which is said: they wait for each other by spinning, and one that has
 // no core holds all others up.
 int64_t capped_threads(int64_t threads, const Console& console);
+// Prompt tokens per chunk by --batch-size and --ubatch-size; 0: chosen by the engine.
+int64_t chunk_tokens(const Settings& settings);
 Result<std::unique_ptr<Engine>> load_engine(const Settings& settings, const Console& console);
 void warn_about_context(const Engine& engine, const Settings& settings, const Console& console);
 void warn_beyond_training(const Engine& engine, int64_t tokens, const Console& console);

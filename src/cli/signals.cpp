@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/result.h"
+#include "cli/line_editor.h"
 
 namespace ei::cli {
 
@@ -23,6 +24,7 @@ extern "C" void handle_lost_file(int) {
   while (said.test_and_set()) pause();  // another thread says it and leaves
   constexpr char kLine[] = "entropyinfer: the model file was cut short while it was in use\n";
   static_cast<void>(::write(STDERR_FILENO, kLine, sizeof kLine - 1) == 0);
+  HiddenTyping::undo();
   _exit(exit_code(ErrorKind::kModel));
 }
 
@@ -56,7 +58,10 @@ Interrupts::~Interrupts() {
 void Interrupts::on_signal() {
   const Phase phase = phase_.load(std::memory_order_relaxed);
   const bool again = signals_.fetch_add(1, std::memory_order_relaxed) > 0;
-  if (again || phase == Phase::kOutside) _exit(exit_code(ErrorKind::kInterrupted));
+  if (again || phase == Phase::kOutside) {
+    HiddenTyping::undo();
+    _exit(exit_code(ErrorKind::kInterrupted));
+  }
   stop_soon_.cancel();
   if (phase == Phase::kPrompt) stop_now_.cancel();
 }

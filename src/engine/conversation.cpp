@@ -17,6 +17,14 @@ void Conversation::clear() {
   if (!system_.empty()) messages_.push_back({.role = "system", .content = system_});
 }
 
+std::optional<std::string> Conversation::take_back() {
+  while (!messages_.empty() && messages_.back().role == "assistant") messages_.pop_back();
+  if (messages_.empty() || messages_.back().role != "user") return std::nullopt;
+  std::string message = std::move(messages_.back().content);
+  messages_.pop_back();
+  return message;
+}
+
 Status Conversation::say(const std::string& message, const AnswerFn& answer) {
   messages_.push_back({.role = "user", .content = message});
   Result<std::string> text = reply(answer);

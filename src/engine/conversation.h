@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -31,6 +33,10 @@ class Conversation {
   Status say(const std::string& message, const AnswerFn& answer);
   // Forgets what was said, but for the system message.
   void clear();
+  // Takes the last message and its answer back; returns the message. Nullopt where nothing was said.
+  std::optional<std::string> take_back();
+  // Goes on with these messages, which were said elsewhere.
+  void restore(std::vector<text::Message> messages) { messages_ = std::move(messages); }
 
   std::span<const text::Message> messages() const { return messages_; }
 

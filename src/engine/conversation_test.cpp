@@ -40,6 +40,24 @@ struct Listener {
   }
 };
 
+TEST(Conversation, TakesAMessageBackAndGoesOnWithOthers) {
+  const std::unique_ptr<Session> session = open_session(embedded_engine(), {});
+  Conversation conversation(*session, chatml(), "Be short.");
+  EXPECT_EQ(conversation.take_back(), std::nullopt) << "nothing but the system message";
+  Listener listener{*session};
+  const auto answer = std::ref(listener);
+  ASSERT_TRUE(conversation.say("one", answer).ok());
+  EXPECT_EQ(conversation.take_back(), "one");
+  EXPECT_EQ(conversation.messages().size(), 1u);
+  ASSERT_TRUE(conversation.say("one", answer).ok());
+  EXPECT_EQ(listener.answers[0], listener.answers[1]);
+  EXPECT_EQ(listener.prompts[0], listener.prompts[1]);
+  Conversation other(*session, chatml());
+  other.restore({conversation.messages().begin(), conversation.messages().end()});
+  ASSERT_TRUE(other.say("two", answer).ok());
+  EXPECT_GE(listener.reuses[2].kept, static_cast<int64_t>(listener.prompts[1].size()));
+}
+
 TEST(Conversation, ReadsOnlyWhatTheSessionDoesNotHold) {
   const std::unique_ptr<Session> session = open_session(embedded_engine(), {});
   Conversation conversation(*session, chatml(), "Be short.");

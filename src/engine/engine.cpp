@@ -52,7 +52,8 @@ Engine::~Engine() = default;
 Result<std::unique_ptr<Engine>> Engine::load(const EngineOptions& options) {
   const double start = now_s();
   const int64_t available = available_memory_bytes();  // before the file is mapped, which a limit counts
-  EI_ASSIGN_OR_RETURN(model::ModelFile opened, model::open_model(options.model_path, options.overrides));
+  EI_ASSIGN_OR_RETURN(model::ModelFile opened,
+                      model::open_model(options.model_path, options.overrides, options.copy_file));
   auto& [file, config] = opened;
   EI_ASSIGN_OR_RETURN(auto tokenizer, text::Tokenizer::load(options.model_path, options.overrides));
   if (tokenizer->vocab_size() >

@@ -21,6 +21,7 @@ struct EngineOptions {
   std::string backend = "cpu";
   BackendOptions backend_options;
   gguf::Overrides overrides;            // metadata in place of the file's
+  bool copy_file = false;               // read the file into memory instead of mapping it
   const CancelToken* cancel = nullptr;  // kInterrupted soon after it was raised, while weights are loaded
   // A backend that is not in the registry, instead of `backend`.
   std::function<Result<std::unique_ptr<Backend>>(const BackendOptions&)> make_backend = nullptr;

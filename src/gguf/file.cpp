@@ -104,8 +104,8 @@ Status File::read(const Overrides& overrides) {
   return check_vocabulary(*this);
 }
 
-Result<File> File::open(const std::string& path, const Overrides& overrides) {
-  Result<Mapping> mapping = Mapping::open(path);
+Result<File> File::open(const std::string& path, const Overrides& overrides, bool copy) {
+  Result<Mapping> mapping = Mapping::open(path, copy);
   if (!mapping.ok()) return with_path(path, mapping.error());
   auto state = std::make_unique<State>();
   state->path = path;
@@ -149,7 +149,9 @@ const Tensor* File::tensor(std::string_view name) const {
 
 std::span<const Tensor> File::tensors() const { return state_->table.tensors; }
 
-std::span<const std::byte> File::mapping() const { return state_->mapping.bytes(); }
+std::span<const std::byte> File::mapping() const {
+  return state_->mapping.copied() ? std::span<const std::byte>() : state_->mapping.bytes();
+}
 
 void File::release_pages(const Tensor& tensor) const {
   state_->mapping.release({tensor.data, static_cast<size_t>(tensor.bytes)});

@@ -48,7 +48,8 @@ struct Tensor {
 class File {
  public:
   // Overrides stand in place of what the file says, and are held to the same checks.
-  static Result<File> open(const std::string& path, const Overrides& overrides = {});
+  // `copy`: the bytes are read into memory instead of being mapped.
+  static Result<File> open(const std::string& path, const Overrides& overrides = {}, bool copy = false);
   // For tests and fuzzing: the same checks on bytes in memory, which must outlive the File.
   static Result<File> parse(std::span<const std::byte> bytes, std::string name, const Overrides& overrides = {});
 
@@ -75,7 +76,7 @@ class File {
   const Tensor* tensor(std::string_view name) const;  // null when absent
   std::span<const Tensor> tensors() const;
 
-  std::span<const std::byte> mapping() const;  // empty when parsed in memory
+  std::span<const std::byte> mapping() const;  // empty when it lies in memory of its own
   // Tells the system that these bytes of the mapping are no longer needed in memory (they can be read again).
   void release_pages(const Tensor& tensor) const;
 

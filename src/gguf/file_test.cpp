@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -36,6 +37,23 @@ class FileOnDisk : public testing::Test {
 
   const std::string folder_ = testing::TempDir() + "ei_gguf_" + std::to_string(::getpid());
 };
+
+TEST_F(FileOnDisk, CopiedIntoMemoryHoldsTheSameAndNeedsTheFileNoMore) {
+  const std::string bytes = small_model();
+  const std::string path = write("copied.gguf", bytes);
+  auto copied = File::open(path, {}, /*copy=*/true);
+  ASSERT_TRUE(copied.ok());
+  EXPECT_TRUE(copied->mapping().empty());
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << "gone";
+  const auto again = File::parse(bytes_of(bytes), "again");
+  ASSERT_TRUE(again.ok());
+  ASSERT_EQ(copied->tensors().size(), again->tensors().size());
+  for (size_t i = 0; i < copied->tensors().size(); ++i) {
+    const Tensor& tensor = copied->tensors()[i];
+    copied->release_pages(tensor);  // there is nothing to read them from again
+    EXPECT_EQ(std::memcmp(tensor.data, again->tensors()[i].data, static_cast<size_t>(tensor.bytes)), 0) << tensor.name;
+  }
+}
 
 TEST_F(FileOnDisk, OpensAndKeepsTensorsInsideTheMapping) {
   for (const auto kind : {VocabularyKind::kByteLevel, VocabularyKind::kSentencePiece}) {

@@ -15,6 +15,7 @@ struct ModelFile {
   Config config;
 };
 
-Result<ModelFile> open_model(const std::string& path, const gguf::Overrides& overrides = {});
+// `copy`: as gguf::File::open().
+Result<ModelFile> open_model(const std::string& path, const gguf::Overrides& overrides = {}, bool copy = false);
 
 }  // namespace ei::model

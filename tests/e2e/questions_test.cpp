@@ -32,6 +32,27 @@ TEST(Questions, AFileAndAQuestionAreOnePrompt) {
   EXPECT_EQ(answer({"-e", "-p", kText + "\\n\\n" + kQuestion})["tokens"]["prompt"], by_hand["tokens"]["prompt"]);
 }
 
+TEST(Questions, AByteOrderMarkIsNotPartOfTheText) {
+  const std::string text = "The pass key is 48213. Remember it. What is the pass key?";
+  const auto prompt_tokens = [&](const std::string& name, const std::string& lead) {
+    const Outcome outcome = run({"run", "-f", write_file(name, lead + text), "-n", "1", "--json"});
+    return parse(outcome.out)["tokens"]["prompt"].get<int64_t>();
+  };
+  EXPECT_EQ(prompt_tokens("marked.txt", "\xEF\xBB\xBF"), prompt_tokens("plain.txt", ""));
+}
+
+TEST(Questions, AnswersAreTheSameHoweverTheModelIsHeldAndThePromptIsRead) {
+  const std::vector<std::vector<std::string>> ways = {
+      {"--no-mmap"}, {"--mlock"}, {"-ub", "16"}, {"-b", "32", "-ub", "64"}, {"-tb", "1"}, {"-tb", "-1", "-t", "1"}};
+  for (const std::vector<std::string>& more : ways) {
+    std::vector<std::string> words = {"run", "-p", kText + "\n\n" + kQuestion, "-n", "8", "--temp", "0"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = run(words);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.out, "48213\n") << more[0];
+  }
+}
+
 TEST(Questions, TheEchoShowsTheQuestionAndTheSizeOfTheText) {
   const std::string path = write_file("long.txt", prose(4000));
   const Outcome outcome = run(Invocation{

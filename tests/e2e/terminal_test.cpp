@@ -17,7 +17,7 @@ Outcome read_a_long_prompt(bool terminal, Variables variables, std::vector<std::
   const Outcome outcome = run(Invocation{
       .arguments = arguments, .input = prose(8000), .variables = std::move(variables), .terminal = terminal});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_NE(outcome.err.find("generated  1 tokens"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("generated  1 token "), std::string::npos) << outcome.err;
   EXPECT_EQ(outcome.out.find('\033'), std::string::npos);
   return outcome;
 }

@@ -1,0 +1,40 @@
+#include "base/spare_cores.h"
+
+#include <algorithm>
+
+namespace ei {
+
+namespace {
+constexpr double kSpareWindow = 0.04;  // seconds
+// Share of the threads' time that others took: below, all go on.
+constexpr double kSpareCrowded = 0.25;
+// What was found holds for so many times as long as finding it took, and no longer than this: others come and go.
+constexpr double kSpareHolds = 10;
+constexpr double kSpareHoldsMost = 2;  // seconds
+constexpr double kSparePause = 0.005;  // between two pieces: nothing ran because there was nothing to do
+constexpr double kAlmost = 0.25;       // of a core counts as one more
+}  // namespace
+
+int SpareCores::begin(double now_s, double cpu_s) {
+  employed_ = now_s < fewer_until_ ? fewer_ : threads_;
+  if (now_s - end_s_ > kSparePause) looking_ = false;
+  if (employed_ == threads_ && !looking_) {
+    looking_ = true;
+    look_begin_s_ = now_s;
+    look_begin_cpu_s_ = cpu_s;
+  }
+  return employed_;
+}
+
+void SpareCores::end(double now_s, double cpu_s) {
+  end_s_ = now_s;
+  const double wall_s = now_s - look_begin_s_;
+  if (threads_ == 1 || employed_ != threads_ || wall_s < kSpareWindow) return;
+  looking_ = false;
+  const double cores = (cpu_s - look_begin_cpu_s_) / wall_s;
+  if (cores >= (1 - kSpareCrowded) * threads_) return;
+  fewer_ = std::clamp(static_cast<int>(cores + kAlmost), 1, threads_ - 1);
+  fewer_until_ = now_s + std::min(kSpareHolds * wall_s, kSpareHoldsMost);
+}
+
+}  // namespace ei

@@ -1,0 +1,79 @@
+// As many threads as there are cores left, by what they ran.
+#include "base/spare_cores.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace ei {
+namespace {
+
+// Runs pieces of `piece_s` seconds of work for `seconds` on a machine that leaves us `cores` cores: threads beyond
+// them share, and every piece waits for the slowest.
+std::vector<int> spare_run(SpareCores& crew, double& now, double cores, double piece_s, double seconds) {
+  std::vector<int> taken;
+  static double cpu = 0;
+  for (const double end = now + seconds; now < end;) {
+    const int threads = crew.begin(now, cpu);
+    taken.push_back(threads);
+    const bool crowded = threads > cores;
+    const double wall = crowded ? 10 * piece_s / threads : piece_s / threads;
+    now += wall;
+    cpu += wall * std::min<double>(threads, cores);
+    crew.end(now, cpu);
+  }
+  return taken;
+}
+
+int64_t count_of(const std::vector<int>& taken, int threads) { return std::count(taken.begin(), taken.end(), threads); }
+
+TEST(SpareCores, AreAllOnAQuietMachine) {
+  SpareCores crew(2);
+  double now = 5;
+  const std::vector<int> taken = spare_run(crew, now, 1.9, 0.02, 3);
+  EXPECT_EQ(count_of(taken, 2), static_cast<int64_t>(taken.size()));
+}
+
+TEST(SpareCores, AreTakenWhenOthersHaveTheRest) {
+  SpareCores two(2);
+  double now = 5;
+  // Work that takes 0.2 s alone: the other program has a core, and after the first look this one leaves it to it.
+  const std::vector<int> short_prompt = spare_run(two, now, 1, 0.02, 0.4);
+  EXPECT_LE(count_of(short_prompt, 2), 1);
+  EXPECT_GE(count_of(short_prompt, 1), 10);
+  SpareCores many(64);
+  const std::vector<int> taken = spare_run(many, now, 44, 0.5, 3);
+  EXPECT_GT(count_of(taken, 44), 10 * count_of(taken, 64));
+}
+
+TEST(SpareCores, LookAgainAndTakeAllWhenTheOthersHaveGone) {
+  SpareCores crew(4);
+  double now = 5;
+  EXPECT_GT(count_of(spare_run(crew, now, 1, 0.02, 1), 1), 0);
+  spare_run(crew, now, 4, 0.02, 2);
+  const std::vector<int> later = spare_run(crew, now, 4, 0.02, 1);
+  EXPECT_EQ(count_of(later, 4), static_cast<int64_t>(later.size()));
+}
+
+TEST(SpareCores, PausesAreNotTakenForOthers) {
+  SpareCores crew(2);
+  double now = 5;
+  double cpu = 0;
+  for (int prompt = 0; prompt < 20; ++prompt, now += 30) {  // one short piece, then somebody thinks
+    EXPECT_EQ(crew.begin(now, cpu), 2);
+    now += 0.02;
+    cpu += 0.04;
+    crew.end(now, cpu);
+  }
+}
+
+TEST(SpareCores, OfOneThreadAreOne) {
+  SpareCores crew(1);
+  double now = 5;
+  const std::vector<int> taken = spare_run(crew, now, 0.3, 0.02, 1);
+  EXPECT_EQ(count_of(taken, 1), static_cast<int64_t>(taken.size()));
+}
+
+}  // namespace
+}  // namespace ei

@@ -1,0 +1,151 @@
+#include "cli/line_editor.h"
+
+#include <poll.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <clocale>
+#include <cstdio>
+#include <cstdlib>
+
+#ifdef EI_HAVE_LIBEDIT
+#include <histedit.h>
+#endif
+
+namespace ei::cli {
+
+namespace {
+constexpr int kPasteMilliseconds = 50;  // a line that follows so soon was not typed
+constexpr int kRemembered = 1000;       // lines
+
+bool more_is_waiting() {
+  pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+  return ::poll(&input, 1, kPasteMilliseconds) == 1 && (input.revents & POLLIN) != 0;
+}
+
+std::optional<std::string> plain_line() {
+  char* buffer = nullptr;
+  size_t capacity = 0;
+  const ssize_t length = ::getline(&buffer, &capacity, stdin);
+  std::optional<std::string> line;
+  if (length >= 0) line.emplace(buffer, static_cast<size_t>(length));
+  std::free(buffer);
+  return line;
+}
+
+// The terminal as it was, where typing is hidden.
+termios shown_typing{};
+std::atomic<bool> typing_hidden{false};
+}  // namespace
+
+#ifdef EI_HAVE_LIBEDIT
+struct LineEditor::Editor {
+  explicit Editor(bool color) : bold(color) {
+    std::setlocale(LC_CTYPE, "");  // characters of more than one byte
+    edit = el_init("entropyinfer", stdin, stderr, stderr);
+    past = history_init();
+    if (edit == nullptr || past == nullptr) return;
+    HistEvent event;
+    history(past, &event, H_SETSIZE, kRemembered);
+    history(past, &event, H_SETUNIQUE, 1);
+    el_set(edit, EL_CLIENTDATA, this);
+    el_set(edit, EL_PROMPT_ESC, prompt_of, '\1');
+    el_set(edit, EL_EDITOR, "emacs");
+    el_set(edit, EL_SIGNAL, 1);  // the terminal is put in order before our handler leaves the process
+    el_set(edit, EL_HIST, history, past);
+    el_source(edit, nullptr);  // the user's ~/.editrc
+  }
+  ~Editor() {
+    if (edit != nullptr) el_end(edit);
+    if (past != nullptr) history_end(past);
+  }
+  Editor(const Editor&) = delete;
+  Editor& operator=(const Editor&) = delete;
+
+  static char* prompt_of(EditLine* edit) {
+    Editor* self = nullptr;
+    el_get(edit, EL_CLIENTDATA, &self);
+    static char texts[2][2][24] = {{". ", "> "}, {"\1\033[1m\1. \1\033[0m\1", "\1\033[1m\1> \1\033[0m\1"}};
+    return texts[self->bold ? 1 : 0][self->first ? 1 : 0];
+  }
+
+  std::optional<std::string> line(bool first_of_message) {
+    first = first_of_message;
+    int length = 0;
+    const char* text = el_gets(edit, &length);
+    if (text == nullptr || length <= 0) return std::nullopt;
+    return std::string(text, static_cast<size_t>(length));
+  }
+  void remember(const std::string& message) const {
+    HistEvent event;
+    if (message.find('\n') == std::string::npos) history(past, &event, H_ENTER, message.c_str());
+  }
+
+  EditLine* edit = nullptr;
+  History* past = nullptr;
+  bool first = true;
+  bool bold = false;
+};
+#else
+struct LineEditor::Editor {};
+#endif
+
+LineEditor::LineEditor(const Console& console, bool terminal) : console_(console), terminal_(terminal) {
+#ifdef EI_HAVE_LIBEDIT
+  if (!terminal || !console.stderr_is_terminal()) return;
+  editor_ = std::make_unique<Editor>(console.color());
+  if (editor_->edit == nullptr || editor_->past == nullptr) editor_.reset();
+#endif
+}
+
+LineEditor::~LineEditor() = default;
+
+std::optional<std::string> LineEditor::read_line(bool first) {
+  std::optional<std::string> line;
+#ifdef EI_HAVE_LIBEDIT
+  if (editor_ != nullptr) line = editor_->line(first);
+#endif
+  if (editor_ == nullptr) {
+    if (terminal_) console_.status(console_.bold(first ? "> " : ". "));
+    line = plain_line();
+  }
+  if (line && line->ends_with('\n')) line->pop_back();
+  if (line && line->ends_with('\r')) line->pop_back();
+  return line;
+}
+
+std::optional<std::string> LineEditor::read_message() {
+  std::string message;
+  for (bool first = true;; first = false) {
+    std::optional<std::string> line = read_line(first);
+    if (!line) return first ? std::nullopt : std::optional(message);
+    const bool continued = line->ends_with('\\');
+    if (continued) line->pop_back();
+    message += *line;
+    if (continued || (terminal_ && more_is_waiting())) {
+      message += '\n';
+      continue;
+    }
+#ifdef EI_HAVE_LIBEDIT
+    if (editor_ != nullptr && !message.empty()) editor_->remember(message);
+#endif
+    return message;
+  }
+}
+
+HiddenTyping::HiddenTyping(bool terminal) {
+  if (!terminal || ::tcgetattr(STDIN_FILENO, &shown_typing) != 0) return;
+  termios hidden = shown_typing;
+  hidden.c_lflag &= ~static_cast<tcflag_t>(ECHO | ECHONL);
+  typing_hidden.store(true);
+  ::tcsetattr(STDIN_FILENO, TCSANOW, &hidden);
+}
+
+HiddenTyping::~HiddenTyping() { undo(); }
+
+void HiddenTyping::undo() {
+  if (typing_hidden.exchange(false)) ::tcsetattr(STDIN_FILENO, TCSANOW, &shown_typing);
+}
+
+}  // namespace ei::cli

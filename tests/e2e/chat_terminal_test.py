@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""chat at a terminal: pasted lines, commands, history, typing while it reads. Usage: chat_terminal_test.py PROGRAM MODEL"""
+
+import json
+import os
+import pathlib
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+import unittest
+
+PROGRAM, MODEL = sys.argv[1:3]
+PATIENCE = 120  # seconds, for a busy machine
+
+
+class Chat:
+    """The program with a terminal as stdin and stderr; what it answers goes into a pipe."""
+
+    def __init__(self, *more):
+        self.terminal, slave = os.openpty()
+        self.slave = slave
+        environment = {**os.environ, "TERM": "xterm", "NO_COLOR": "1", "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"}
+        self.process = subprocess.Popen([PROGRAM, "chat", "-m", MODEL, "--temp", "0", "-n", "4", "-t", "1", *more],
+                                        stdin=slave, stderr=slave, stdout=subprocess.PIPE, env=environment)
+        self.shown = ""
+        self.wait_for("> ")
+
+    def wait_for(self, text):
+        """Returns what was shown up to there, and forgets it."""
+        end = time.monotonic() + PATIENCE
+        while text not in self.shown:
+            if time.monotonic() > end:
+                raise AssertionError(f"no {text!r} in {self.shown!r}")
+            if select.select([self.terminal], [], [], 0.2)[0]:
+                self.shown += os.read(self.terminal, 65536).decode(errors="replace")
+        before, _, self.shown = self.shown.partition(text)
+        return before + text
+
+    def type(self, text):
+        os.write(self.terminal, text.encode())
+
+    def say(self, text):
+        self.type(text + "\n")
+        self.wait_for("in the context")
+        self.wait_for("> ")
+
+    def command(self, text):
+        self.type(text + "\n")
+        return self.wait_for("\n> ")
+
+    def echoes(self):
+        return bool(termios.tcgetattr(self.slave)[3] & termios.ECHO)
+
+    def leave(self):
+        self.type("/exit\n")
+        out, _ = self.process.communicate(timeout=PATIENCE)
+        os.close(self.terminal)
+        os.close(self.slave)
+        return out.decode()
+
+
+class ChatTerminal(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.saved = pathlib.Path(self.folder.name, "talk.json")
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def users_words(self, chat):
+        chat.command(f"/save {self.saved}")
+        return [message["content"] for message in json.loads(self.saved.read_text()) if message["role"] == "user"]
+
+    def test_pasted_lines_are_one_message(self):
+        chat = Chat()
+        chat.say("first line\nsecond line\n\nthird line")
+        chat.say("alone")
+        self.assertEqual(self.users_words(chat), ["first line\nsecond line\n\nthird line", "alone"])
+        chat.leave()
+
+    def test_commands_do_what_help_says(self):
+        text = pathlib.Path(self.folder.name, "text.txt")
+        text.write_text("\ufeffThe pass key is 48213.\n")
+        chat = Chat()
+        helped = chat.command("/help")
+        for name in ("/read", "/regen", "/save", "/load", "/stats", "/clear", "/exit"):
+            self.assertIn(name, helped)
+        self.assertIn("there is no /hepl", chat.command("/hepl"))
+        self.assertIn("stands in front of the next message", chat.command(f"/read {text}"))
+        chat.say("What is the pass key?")
+        self.assertIn("KV cache", chat.command("/stats"))
+        chat.say("/regen")
+        self.assertEqual(self.users_words(chat), ["The pass key is 48213.\n\nWhat is the pass key?"])
+        chat.command("/clear")
+        chat.command(f"/load {self.saved}")
+        self.assertIn("cannot open", chat.command("/load /nonexistent/file"))
+        chat.say("again")
+        self.assertEqual(len(self.users_words(chat)), 2)
+        answers = chat.leave().splitlines()
+        self.assertEqual(len(answers), 3)
+        self.assertEqual(answers[0], answers[1], "asked again, the most likely words are the same")
+
+    def test_earlier_messages_come_back(self):
+        if "libedit" not in subprocess.run(["ldd", PROGRAM], text=True, capture_output=True).stdout:
+            self.skipTest("built without libedit")
+        chat = Chat()
+        chat.say("hello")
+        chat.say("\x1b[A there")  # up, then typed on
+        chat.say("abc\x1b[D\x1b[Dx")  # two to the left
+        self.assertEqual(self.users_words(chat), ["hello", "hello there", "axbc"])
+        chat.leave()
+
+    def test_what_is_typed_meanwhile_stays_out_of_the_bar_and_is_not_lost(self):
+        text = pathlib.Path(self.folder.name, "long.txt")
+        text.write_text("The boats were counted in the evening. " * 1500)
+        chat = Chat("-b", "64")
+        chat.command(f"/read {text}")
+        chat.type("How many?\n")
+        chat.wait_for("reading the prompt [")
+        self.assertFalse(chat.echoes())
+        chat.type("zebra")
+        shown = chat.wait_for("in the context")
+        self.assertNotIn("zebra", shown)
+        chat.wait_for("> ")
+        chat.say("crossing")
+        self.assertEqual(self.users_words(chat)[1], "zebracrossing")
+        chat.leave()
+
+    def test_a_program_that_is_stopped_leaves_a_terminal_that_echoes(self):
+        text = pathlib.Path(self.folder.name, "long.txt")
+        text.write_text("The boats were counted in the evening. " * 20000)
+        chat = Chat("-b", "64")
+        chat.command(f"/read {text}")
+        chat.type("How many?\n")
+        chat.wait_for("reading the prompt [")
+        self.assertFalse(chat.echoes())
+        chat.process.send_signal(signal.SIGSTOP)
+        chat.process.send_signal(signal.SIGINT)
+        chat.process.send_signal(signal.SIGTERM)
+        chat.process.send_signal(signal.SIGCONT)
+        self.assertEqual(chat.process.wait(timeout=PATIENCE), 130)
+        self.assertTrue(chat.echoes())
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
