@@ -8,14 +8,17 @@ namespace ei {
 
 class ScratchSlot {
  public:
-  ScratchSlot() noexcept : id_(next_++) {}
+  ScratchSlot() noexcept : id_(next()) {}
   ScratchSlot(const ScratchSlot&) = delete;
   ScratchSlot& operator=(const ScratchSlot&) = delete;
 
   int id() const { return id_; }
 
  private:
-  static inline std::atomic<int> next_ = 0;
+  static int next() noexcept {
+    static std::atomic<int> made = 0;
+    return made++;
+  }
   int id_;
 };
 

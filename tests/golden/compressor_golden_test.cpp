@@ -21,7 +21,7 @@ class GoldenCache {
  public:
   GoldenCache(const std::string& backend, const Json& golden_case, const policy::KvOptions& options)
       : shape_(shape_of(golden_case)),
-        backend_(create_backend(backend, {.threads = 1}).value()),
+        backend_(create_backend(backend, {.threads = 1, .isa = {}, .dense = {}}).value()),
         stream_(backend_->new_stream(nullptr).value()),
         store_(*backend_, {.layers = static_cast<int>(golden_case.at("layers").size()),
                            .kv_heads = shape_.kv_heads,
@@ -31,7 +31,8 @@ class GoldenCache {
                                             .kv_heads = shape_.kv_heads,
                                             .head_dim = shape_.head_dim,
                                             .attention_scale = 1 / std::sqrt(static_cast<float>(shape_.head_dim)),
-                                            .windows = std::vector<int32_t>(golden_case.at("layers").size(), 0)})
+                                            .windows = std::vector<int32_t>(golden_case.at("layers").size(), 0),
+                                            .ropes = {}})
                         .value()) {
     EXPECT_TRUE(store_.reserve(shape_.tokens).ok());
     const int64_t observed = observed_of(golden_case);
