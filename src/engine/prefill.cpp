@@ -1,4 +1,4 @@
-// The forward pass over one chunk, as the paper draws it: embed; per layer project -> append -> plan (profile, budget,
+// The forward pass over one chunk, as the paper draws it: embed; per layer project -> append -> plan (measure, decide,
 // select) -> attend -> finish; logits. Everything is recorded on the session's stream, which runs it afterwards.
 #include <algorithm>
 

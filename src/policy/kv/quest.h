@@ -1,5 +1,5 @@
-// Quest (Tang et al., 2024): nothing is evicted, but every generated token reads only the pages of the cache whose
-// bounds promise it most. Pure functions of numbers; sparse/page_reader.h carries it out.
+// Quest (Tang et al., 2024): nothing is evicted, but every generated token reads only the pages of the cache with the
+// largest upper bounds. Pure functions of numbers; sparse/page_reader.h carries it out.
 #pragma once
 
 #include <algorithm>

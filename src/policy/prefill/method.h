@@ -3,9 +3,9 @@
 //
 // A prompt is read segment by segment in every layer. The planner samples the attention of the segments that samples()
 // names; then, segment by segment, rank() says how each kv_head's blocks are to be rated, by what the segments before
-// have shown, observe() folds what was measured into what is carried along, and decide() turns it into counts of
-// blocks; then blocks are rated and the best of each list read. All state lives in the
-// records: rewinding drops them, a failed chunk drops the latest, and how a prompt is cut cannot matter.
+// have shown, observe() carries the means on and has fold() add what was measured, and decide() turns them into counts
+// of blocks; then blocks are rated and the best of each list read. All state lives in the records: rewinding drops
+// them, a failed chunk never appends its own, and how a prompt is cut cannot matter.
 #pragma once
 
 #include <cstdint>
