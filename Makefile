@@ -48,7 +48,7 @@ tsan_env := TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
-	@echo 'variables: EI_DEPS_DIR EI_MODELS_DIR LLAMA_CPP_DIR EI_PORTABLE=ON EI_CPU_TARGET=armv8.2 JOBS ARGS="--seed 7" FUZZ_SECONDS (README.md)'
+	@echo 'variables: EI_DEPS_DIR EI_MODELS_DIR LLAMA_CPP_DIR EI_PORTABLE=ON EI_CPU_TARGET=armv8.2 JOBS ARGS="--seed 7" FUZZ_SECONDS (CONTRIBUTING.md)'
 
 deps:
 	@mkdir -p build
