@@ -52,6 +52,11 @@ void print_turn(const Console& console, const RunReport& report) {
                      format_seconds(report.stats.decode_s).c_str(), report.predicted_per_second(),
                      count(report.kv_tokens_total), count(report.context));
   console.note(console.dim(line));
+  if (report.kv_whole)
+    console.note(
+        console.dim(str_format("%lld tokens were read to answer; the whole text stays for later turns "
+                               "(--kv-free gives its memory back)",
+                               count(report.kv_tokens_kept))));
   for (const std::string& why : report.acted.idle) console.note("note: " + why);
 }
 

@@ -34,13 +34,22 @@ double PromptClock::left_s(int64_t done, int64_t total, double elapsed_s) {
   const auto end = static_cast<double>(total);
   if (done <= 0) return 0;
   if (!marks_.empty() && now < marks_.back().done) marks_.clear();  // another prompt
-  // The first chunk warms up what later ones find warm; a clock of less than a tenth of a second tells nothing.
-  double growth = 0;
   const auto half = std::find_if(marks_.begin(), marks_.end(), [&](const Mark& mark) { return 2 * mark.done >= now; });
-  if (half != marks_.end() && half->done < now && half->elapsed_s > 0.1)
+  const bool tells = half != marks_.end() && half->done < now && half->elapsed_s > 0.1;  // less than that is noise
+  double growth = 0;
+  double linear = elapsed_s / now;
+  if (tells && half != marks_.begin()) {
+    // What it took to begin is neither: a parabola through the first mark, the one halfway and now.
+    const Mark& first = marks_.front();
+    const double late = (elapsed_s - half->elapsed_s) / (now - half->done);
+    const double early = (half->elapsed_s - first.elapsed_s) / (half->done - first.done);
+    growth = std::max(0.0, (late - early) / (now - first.done));
+    linear = std::max(0.0, late - growth * (now + half->done));
+  } else if (tells) {
     growth = std::max(0.0, (elapsed_s / now - half->elapsed_s / half->done) / (now - half->done));
+    linear = std::max(0.0, elapsed_s / now - growth * now);
+  }
   marks_.push_back({now, elapsed_s});
-  const double linear = std::max(0.0, elapsed_s / now - growth * now);
   return linear * (end - now) + growth * (end * end - now * now);
 }
 

@@ -132,7 +132,7 @@ class ChatTerminal(unittest.TestCase):
 
     def test_a_program_that_is_stopped_leaves_a_terminal_that_echoes(self):
         text = pathlib.Path(self.folder.name, "long.txt")
-        text.write_text("The boats were counted in the evening. " * 20000)
+        text.write_text("The boats were counted in the evening. " * 12000)
         chat = Chat("-b", "64")
         chat.command(f"/read {text}")
         chat.type("How many?\n")
