@@ -95,6 +95,9 @@ TEST(SlotChoice, OfEveryMethodIsTheHosts) {
   all.push_back({.rule = policy::KvRule::kLatent, .granularity = policy::KvGranularity::kLayer});
   for (const policy::KvLayers layers : {policy::KvLayers::kPyramid, policy::KvLayers::kEntropy})
     all.push_back({.rule = policy::KvRule::kLatent, .layers = layers});
+  policy::KvOptions expected = policy::find_kv_rule({"expected"})->preset;
+  expected.layers = policy::KvLayers::kEntropy;  // measured beside what it scores by
+  all.push_back(expected);
   for (policy::KvOptions options : all) {
     SCOPED_TRACE(options.rule.name);
     options.budget = 24;

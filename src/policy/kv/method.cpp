@@ -68,7 +68,7 @@ LayerScores KvMethod::score(const LayerMeasures& measured) const {
 
 bool KvMethod::rates_attention() const {
   const KvEntry* entry = find_kv_rule(options_.rule);
-  return entry != nullptr && entry->scores_attention;
+  return entry != nullptr && entry->scores_attention && !scores_expected();
 }
 
 LayerSets KvMethod::sets_of(std::span<const int64_t> lengths, bool aligned) const {

@@ -35,6 +35,7 @@ Entry ada_pyramid_entry() {
   return {.method = {.name = "ada-pyramid",
                      .summary = "Ada-Pyramid: as adakv, the first layers keep more than the last",
                      .paper = "Feng et al., 2024, arXiv 2407.11550",
+                     .changes = "where everything fits, everything stays",
                      .kv = preset},
           .kv = {.name = "ada-pyramid",
                  .about = "as adakv, the first layers keep more",
