@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/top_indices.h"
+#include "policy/kv/layer_share.h"
 
 namespace ei::policy {
 namespace {
@@ -80,6 +81,13 @@ std::vector<int64_t> share_slots(const KvOptions& options, std::span<const int64
   for (int64_t over = sum(counts) - total; over > 0; --over) --*std::max_element(counts.begin(), counts.end());
   give(counts, slots, total - sum(counts));
   return counts;
+}
+
+std::vector<int64_t> share_by_weight(const KvOptions& options, std::span<const double> weights,
+                                     std::span<const SlotScores> sets, int64_t base) {
+  const auto floor = static_cast<int64_t>(options.floor_share * static_cast<double>(base));
+  const int64_t least = std::min(base, std::max<int64_t>(floor, options.sinks));
+  return apportion(weights, base * static_cast<int64_t>(sets.size()), least, slots_of(sets));
 }
 
 }  // namespace ei::policy

@@ -28,4 +28,8 @@ std::vector<int64_t> share_slots(const KvOptions& options, std::span<const SlotS
 std::vector<int64_t> share_slots(const KvOptions& options, std::span<const int64_t> best,
                                  std::span<const int64_t> slots, int64_t base);
 
+// The same in proportion to weights, one a set, on the same floor; by largest remainders.
+std::vector<int64_t> share_by_weight(const KvOptions& options, std::span<const double> weights,
+                                     std::span<const SlotScores> sets, int64_t base);
+
 }  // namespace ei::policy

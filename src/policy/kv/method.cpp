@@ -131,13 +131,7 @@ std::vector<KeepList> KvMethod::choose(const LayerRating& rating, int64_t budget
   const int64_t base = std::max<int64_t>(0, budget - options_.window);
   std::vector<int64_t> counts(rating.sets.size(), base);
   if (options_.share == KvShare::kAdaptive) counts = share_slots(options_, rating.sets, base);
-  if (options_.share == KvShare::kDistinct) {
-    std::vector<int64_t> most;
-    for (const SlotScores& scores : rating.sets) most.push_back(static_cast<int64_t>(scores.size()));
-    const auto floor = static_cast<int64_t>(options_.floor_share * static_cast<double>(base));
-    const int64_t least = std::min(base, std::max<int64_t>(floor, options_.sinks));
-    counts = apportion(rating.distinct, base * static_cast<int64_t>(counts.size()), least, most);
-  }
+  if (options_.share == KvShare::kDistinct) counts = share_by_weight(options_, rating.distinct, rating.sets, base);
   std::vector<KeepList> lists;
   for (size_t set = 0; set < rating.sets.size(); ++set) {
     const int64_t length = rating.lengths[set * rating.lengths.size() / rating.sets.size()];
