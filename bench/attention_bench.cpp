@@ -12,9 +12,9 @@
 
 #include "base/thread_pool.h"
 #include "kernels/attention/attention.h"
-#include "kernels/attention/random_kv.h"
 #include "kernels/attention/reference/attention_scalar.h"
 #include "kernels/meter/roofline.h"
+#include "support/random_kv.h"
 #include "timing.h"
 
 namespace ei::kernels {

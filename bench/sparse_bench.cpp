@@ -10,8 +10,8 @@
 #include "base/random.h"
 #include "base/thread_pool.h"
 #include "kernels/attention/attention.h"
-#include "kernels/attention/random_kv.h"
 #include "kernels/block_scores/cpu/block_scores.h"
+#include "support/random_kv.h"
 #include "timing.h"
 
 namespace ei::kernels {

@@ -136,8 +136,8 @@ class Stream {
   virtual void block_entropy(const kernels::BlockEntropyParams& params) = 0;
   virtual void row_scores(const kernels::RowScoreParams& params) = 0;
   virtual void pack_keys(const kernels::PackKeysParams& params) = 0;
-  // Peak scores of the segments i with segments[i] != 0, each as PeakScoreParams says with segment i; its rankings and
-  // samples, both in shared() memory, are rows i of [num_segments, kv_heads].
+  // Peak scores of the segments i with segments[i] != 0, each as PeakScoreParams says with segment i. Rankings and
+  // samples, both in shared() memory, are [kv_heads, num_segments].
   virtual void peak_scores(const kernels::PeakScoreParams& params, std::span<const uint8_t> segments) = 0;
   virtual void select_blocks(const kernels::SelectBlocksParams& params) = 0;
   // What a KV compression measures.
@@ -196,6 +196,7 @@ class Backend {
   // Can blocks be rated by the peaks of rows (pack_keys, peak_scores) in such a cache? Otherwise row_scores does it,
   // slowly, where that is there.
   virtual bool rates_peaks(const kernels::KeyIndexShape& shape) const { return shape.grid.block % 8 == 0; }
+  virtual std::string_view rated_blocks() const { return "blocks of a multiple of 8 tokens"; }  // for a message
   virtual bool scores_rows() const { return true; }
   // Does block_entropy count covering blocks, and block_scores bound products?
   virtual bool covers_and_bounds() const { return true; }

@@ -45,8 +45,9 @@ void CpuStream::peak_scores(const kernels::PeakScoreParams& wanted, std::span<co
     kernels::PeakScoreParams params = wanted;
     params.keys = kernels::key_panels(params.index);
     params.segment = static_cast<int32_t>(i);
-    params.ranking += static_cast<int64_t>(i) * params.rows.kv_heads;
-    if (params.samples != nullptr) params.samples += static_cast<int64_t>(i) * params.rows.kv_heads;
+    params.list_stride = params.rows.num_segments;
+    params.ranking += i;
+    if (params.samples != nullptr) params.samples += i;
     void* memory = grow(profile_scratch_, peaks.scratch_bytes(params, device_.threads()));
     if (memory == nullptr) return;
     for (const auto step : {peaks.prepare, peaks.choose, peaks.score}) {

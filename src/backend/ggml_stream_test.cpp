@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "backend/backend.h"
-#include "kernels/attention/random_kv.h"
+#include "support/random_kv.h"
 
 namespace ei {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "base/random.h"
 #include "kernels/attention/attention.h"
-#include "kernels/attention/random_kv.h"
 #include "kernels/attention/reference/attention_scalar.h"
+#include "support/random_kv.h"
 
 namespace ei {
 namespace {

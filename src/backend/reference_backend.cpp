@@ -179,8 +179,9 @@ class ReferenceStream : public Stream {
       kernels::PeakScoreParams params = wanted;
       params.keys.super_blocks = kernels::blocks_per_super(params.rows.grid);
       params.segment = static_cast<int32_t>(i);
-      params.ranking += static_cast<int64_t>(i) * params.rows.kv_heads;
-      if (params.samples != nullptr) params.samples += static_cast<int64_t>(i) * params.rows.kv_heads;
+      params.list_stride = params.rows.num_segments;
+      params.ranking += i;
+      if (params.samples != nullptr) params.samples += i;
       kernels::reference_peak_scores(params);
     }
   }

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/attention/random_kv.h"
 #include "policy/registry.h"
 #include "sparse/page_reader.h"
 #include "support/latent_sessions.h"
+#include "support/random_kv.h"
 
 namespace ei {
 namespace {

@@ -10,7 +10,7 @@
 #include <fstream>
 
 #include "gguf/hyperparameters.h"
-#include "gguf/small_model.h"
+#include "support/small_model.h"
 
 namespace ei::gguf {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "gguf/file.h"
-#include "gguf/small_model.h"
+#include "support/small_model.h"
 
 namespace ei::gguf {
 namespace {

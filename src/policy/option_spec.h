@@ -2,6 +2,7 @@
 // come from these.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -27,6 +28,7 @@ struct OptionSpec {
   std::function<bool(const Options&)> read;                       // does a method with these options read it?
   std::function<Status(Options&, const std::string& value)> set;  // the error says what is wrong with the value
   std::function<OptionValue(const Options&)> get;
+  std::function<Status(const Options&)> check;  // is the value one that set() would have taken? Empty: any is
 };
 
 // As a flag takes it.
@@ -36,6 +38,19 @@ inline std::string option_text(const OptionValue& value) {
   if (const auto* on = std::get_if<bool>(&value)) return *on ? "on" : "off";
   if (const auto* word = std::get_if<std::string_view>(&value)) return std::string(*word);
   return std::get<std::string>(value);
+}
+
+// Options that were filled in by other hands than set(): the first value out of its range, by name.
+template <typename Options>
+Status check_ranges(const std::vector<OptionSpec<Options>>& table, const Options& options) {
+  for (const OptionSpec<Options>& spec : table) {
+    if (!spec.check) continue;
+    const Status in_range = spec.check(options);
+    if (!in_range.ok())
+      return make_error(ErrorKind::kUsage, "%s %s: %s", std::string(spec.name).c_str(),
+                        in_range.error().message.c_str(), option_text(spec.get(options)).c_str());
+  }
+  return {};
 }
 
 // What an option is with these options; empty where nothing reads it.
@@ -49,9 +64,17 @@ template <typename Options>
 struct OptionField {
   std::function<Status(Options&, const std::string&)> set;
   std::function<OptionValue(const Options&)> get;
+  std::function<Status(const Options&)> check = {};
 };
 
 inline constexpr int64_t kLargestOption = int64_t{1} << 30;
+
+inline Status check_range(double value, double low, double high) {
+  if (value >= low && value <= high) return {};
+  if (std::isinf(high) || high >= static_cast<double>(kLargestOption))
+    return make_error(ErrorKind::kUsage, "must be a number of at least %g", low);
+  return make_error(ErrorKind::kUsage, "must lie between %g and %g", low, high);
+}
 
 template <typename Options>
 OptionField<Options> whole_field(int32_t Options::*field, int64_t low) {
@@ -60,7 +83,11 @@ OptionField<Options> whole_field(int32_t Options::*field, int64_t low) {
             options.*field = static_cast<int32_t>(number);
             return {};
           },
-          .get = [=](const Options& options) -> OptionValue { return int64_t{options.*field}; }};
+          .get = [=](const Options& options) -> OptionValue { return int64_t{options.*field}; },
+          .check =
+              [=](const Options& options) {
+                return check_range(options.*field, static_cast<double>(low), static_cast<double>(kLargestOption));
+              }};
 }
 
 template <typename Options>
@@ -69,7 +96,8 @@ OptionField<Options> real_field(double Options::*field, double low, double high)
             EI_ASSIGN_OR_RETURN(options.*field, parse_real(value, low, high));
             return {};
           },
-          .get = [=](const Options& options) -> OptionValue { return options.*field; }};
+          .get = [=](const Options& options) -> OptionValue { return options.*field; },
+          .check = [=](const Options& options) { return check_range(options.*field, low, high); }};
 }
 
 template <typename Options>

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <string>
 #include <utility>
@@ -248,6 +249,31 @@ TEST(Methods, DeclareOptionsThatTakeTheirOwnValues) {
     EXPECT_TRUE(read);
     EXPECT_FALSE(spec.read(PrefillOptions{})) << "a dense prefill reads no option";
   }
+}
+
+// Options that no flag has set are held to the same ranges: whoever embeds the engine fills them in by hand.
+TEST(Options, OutOfTheirRangeAreRefusedByName) {
+  const auto error_of = [](const auto& options) {
+    const Status status = validate(options);
+    return status.ok() ? std::string() : status.error().message;
+  };
+  PrefillOptions prefill = find_method("entropyinfer")->prefill;
+  EXPECT_EQ(error_of(prefill), "");
+  prefill.open_memory = 1.5;
+  EXPECT_EQ(error_of(prefill), "open-memory must lie between 0 and 0.999: 1.5");
+  prefill = find_method("entropyinfer")->prefill;
+  prefill.rated_per_read = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(error_of(prefill), "rated-per-read must lie between 0 and 1000: nan");
+  prefill = find_method("entropyinfer")->prefill;
+  prefill.shuffle = -1;
+  EXPECT_EQ(error_of(prefill), "shuffle must be a number of at least 0: -1");
+  KvOptions kv = find_method("snapkv")->kv;
+  EXPECT_EQ(error_of(kv), "");
+  kv.gap = -2;
+  EXPECT_EQ(error_of(kv), "kv-gap must be a number of at least -1: -2");
+  kv = find_method("snapkv")->kv;
+  kv.floor_share = 2;
+  EXPECT_EQ(error_of(kv), "kv-floor must lie between 0 and 1: 2");
 }
 
 }  // namespace

@@ -56,9 +56,10 @@ Status Planner::served(const Backend& backend, const PrefillOptions& options, co
   // Adaptive ratings live by samples of the attention, which come with peaks.
   if (options.select != BlockRank::kAdaptive && backend.scores_rows()) return {};
   return make_error(ErrorKind::kUsage,
-                    "the %s backend cannot rate blocks of %d tokens by %s: it rates blocks of a multiple of 8 tokens "
-                    "by adaptive and peak, all by midrange%s",
+                    "the %s backend cannot rate blocks of %d tokens by %s: it rates %s by adaptive and peak, all by "
+                    "midrange%s",
                     std::string(backend.name()).c_str(), options.block, policy::block_rank_name(options.select),
+                    std::string(backend.rated_blocks()).c_str(),
                     backend.scores_rows() ? "" : "; take one of these, or --device cpu");
 }
 

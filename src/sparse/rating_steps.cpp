@@ -5,7 +5,7 @@
 namespace ei::sparse {
 
 namespace {
-const ScratchSlot kAsked, kSamples, kRanks, kRankings, kCounts;
+const ScratchSlot kSampledRows, kSamples, kRanks, kRankings, kCounts;
 
 bool any(const std::vector<uint8_t>& segments) {
   return std::find(segments.begin(), segments.end(), uint8_t{1}) != segments.end();
@@ -35,7 +35,7 @@ kernels::RowScore row_score(policy::BlockRank rank) {
 Status SampleStep::reserve(Stream& stream, const PlannerShape& shape, const kernels::BlockRows& rows,
                            const policy::PrefillMethod& method) {
   sampling_ = method.sampling();
-  EI_RETURN_IF_ERROR(asked_.reserve(stream, kAsked, shape.layers(), num_lists(rows)));
+  EI_RETURN_IF_ERROR(sampled_rows_.reserve(stream, kSampledRows, shape.layers(), num_lists(rows)));
   return samples_.reserve(stream, kSamples, shape.layers(), num_lists(rows));
 }
 
@@ -43,9 +43,9 @@ void SampleStep::record(Stream& stream, const LayerTurn& turn, float* ratings) c
   const std::vector<uint8_t> sampled = turn.segments([](const policy::SegmentPlace& place) { return place.sampled; });
   if (!any(sampled)) return;
   kernels::PeakScoreParams params = peak_params(turn);
-  BlockRanking* const asked = asked_.of(turn.layer);
-  std::fill_n(asked, num_lists(turn.rows), BlockRanking{.latest = true, .sampling = sampling_});
-  params.ranking = asked;
+  BlockRanking* const ranking = sampled_rows_.of(turn.layer);
+  std::fill_n(ranking, num_lists(turn.rows), BlockRanking{.latest = true, .sampling = sampling_});
+  params.ranking = ranking;
   params.sampled_only = true;
   params.scores = ratings;
   params.samples = samples_.of(turn.layer);
@@ -53,12 +53,12 @@ void SampleStep::record(Stream& stream, const LayerTurn& turn, float* ratings) c
 }
 
 void SampleStep::on_host(int layer, std::span<const policy::SegmentPlace> places, policy::LayerRecords& run) const {
-  const AttentionSample* sample = samples_.of(layer);
+  const AttentionSample* samples = samples_.of(layer);
   for (size_t i = 0; i < run.size(); ++i) {
-    for (policy::HeadRecord& head : run[i].heads) {
-      if (places[i].sampled) head.sample = *sample;
+    for (size_t h = 0; h < run[i].heads.size(); ++h) {
+      policy::HeadRecord& head = run[i].heads[h];
+      if (places[i].sampled) head.sample = samples[h * run.size() + i];
       head.sampled = places[i].sampled;
-      ++sample;
     }
   }
 }
@@ -70,12 +70,11 @@ Status RatingStep::reserve(Stream& stream, const PlannerShape& shape, const kern
 }
 
 void RatingStep::on_host(int layer, const policy::LayerRecords& run) const {
-  BlockRanking* ranking = rankings_.of(layer);
-  for (const policy::SegmentRecord& record : run) {
-    for (const policy::HeadRecord& head : record.heads) {
-      *ranking = head.ranking;
-      ranking->sampling = Sampling::kNone;  // that was done before
-      ++ranking;
+  for (size_t i = 0; i < run.size(); ++i) {
+    for (size_t h = 0; h < run[i].heads.size(); ++h) {
+      BlockRanking& ranking = rankings_.of(layer)[h * run.size() + i];
+      ranking = run[i].heads[h].ranking;
+      ranking.sampling = Sampling::kNone;  // that was done before
     }
   }
 }

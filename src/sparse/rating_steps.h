@@ -17,7 +17,8 @@ class SampleStep {
 
  private:
   Sampling sampling_ = Sampling::kNone;
-  LayerArray<BlockRanking> asked_;       // [num_segments, kv_heads] a layer, like the next one
+  // [kv_heads, num_segments] a layer, like all that follows.
+  LayerArray<BlockRanking> sampled_rows_;
   LayerArray<AttentionSample> samples_;  // what was found
 };
 
@@ -36,7 +37,7 @@ class RatingStep {
 
   bool by_peaks_ = false;
   Matrix ranks_;
-  LayerArray<BlockRanking> rankings_;  // [num_segments, kv_heads] a layer
+  LayerArray<BlockRanking> rankings_;
 };
 
 class SelectStep {
@@ -48,7 +49,7 @@ class SelectStep {
   void record(Stream& stream, const LayerTurn& turn, const float* values, BlockPlan& plan, bool wanted) const;
 
  private:
-  LayerArray<int32_t> counts_;  // in the order of the plan's lists, a layer
+  LayerArray<int32_t> counts_;
 };
 
 }  // namespace ei::sparse

@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "gguf/small_model.h"
 #include "process.h"
+#include "support/small_model.h"
 
 namespace ei::e2e {
 

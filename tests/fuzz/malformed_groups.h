@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "gguf/small_model.h"
 #include "malformed_files.h"
+#include "support/small_model.h"
 
 namespace ei::fuzz {
 

@@ -2,12 +2,12 @@
 
 #include <ostream>
 
-#include "kernels/attention/random_kv.h"
 #include "kernels/attention/reference/attention_scalar.h"
 #include "kernels/block_scores/cpu/block_scores.h"
 #include "kernels/block_scores/reference/block_scores_reference.h"
 #include "kernels/window_scores/cpu/window_scores.h"
 #include "kernels/window_scores/reference/window_scores_reference.h"
+#include "support/random_kv.h"
 
 namespace ei::golden {
 namespace {

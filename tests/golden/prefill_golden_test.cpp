@@ -10,10 +10,10 @@
 
 #include "golden/lists.h"
 #include "golden/prefill_profile.h"
-#include "kernels/attention/random_kv.h"
 #include "policy/prefill/growth.h"
 #include "policy/prefill/plan_layout.h"
 #include "policy/prefill/walk.h"
+#include "support/random_kv.h"
 
 namespace ei::golden {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "gpu/device_array.h"
 #include "kernels/attention/cuda/attention_cuda.h"
-#include "kernels/attention/random_kv.h"
 #include "plan/block_plan.h"
+#include "support/random_kv.h"
 
 namespace ei {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/attention/attention.h"
-#include "kernels/attention/random_kv.h"
+#include "support/random_kv.h"
 
 namespace ei::kernels {
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/workers.h"
-#include "kernels/attention/random_kv.h"
 #include "kernels/block_scores/block_scores.h"
+#include "support/random_kv.h"
 
 namespace ei::kernels {
 

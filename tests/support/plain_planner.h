@@ -7,9 +7,9 @@
 #include <cstddef>
 #include <vector>
 
-#include "kernels/attention/random_kv.h"
 #include "kernels/block_scores/reference/block_scores_reference.h"
 #include "policy/prefill/walk.h"
+#include "support/random_kv.h"
 
 namespace ei::testing {
 

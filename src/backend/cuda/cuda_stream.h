@@ -94,6 +94,9 @@ class CudaStream final : public Stream {
   kernels::cuda::DeviceRows wide(Matrix matrix);
   kernels::cuda::DeviceRows for_products(Matrix matrix);
   kernels::cuda::DevicePages pages_of(const KvPageShape& shape) const;
+  kernels::cuda::DevicePages pages_of(const KvView& kv) const {
+    return pages_of(KvPageShape{kv.page_slots, kv.head_dim, kv.key_type, kv.value_type});
+  }
   Result<const kernels::cuda::DeviceKvHead*> send_heads(const KvView& kv);
   Result<kernels::cuda::DevicePlan> send_plan(const kernels::AttentionParams& params);
   Status attend(const kernels::AttentionParams& params);

@@ -22,8 +22,6 @@ namespace {
 constexpr int64_t kDecodeTokens = 16;  // more rows than that are a prompt's
 constexpr int64_t kTableStep = 32;     // pages
 
-KvPageShape shape_of(const KvView& kv) { return {kv.page_slots, kv.head_dim, kv.key_type, kv.value_type}; }
-
 bool fits_pieces(const DeviceRows& rows) {
   return rows.stride % 8 == 0 && reinterpret_cast<uintptr_t>(rows.data) % 16 == 0;
 }
@@ -265,7 +263,7 @@ Status CudaStream::attend(const kernels::AttentionParams& params) {
   const DeviceRows q = rows_of({const_cast<float*>(params.q), params.tokens, width, params.q_stride});
   const DeviceRows out = for_products({params.out, params.tokens, width, params.out_stride});
   EI_ASSIGN_OR_RETURN(const DeviceKvHead* heads, send_heads(params.kv));
-  const DevicePages pages = pages_of(shape_of(params.kv));
+  const DevicePages pages = pages_of(params.kv);
   DevicePlan plan;
   if (params.plan != nullptr && params.plan == chosen_.plan) {
     plan = chosen_.lists;
@@ -359,7 +357,7 @@ Status CudaStream::score_window(const kernels::WindowScoreParams& params) {
                                      .window = params.window,
                                      .num_heads = params.num_heads,
                                      .scale = params.scale,
-                                     .pages = pages_of(shape_of(params.kv)),
+                                     .pages = pages_of(params.kv),
                                      .heads = heads,
                                      .lengths = lengths,
                                      .scores = params.scores,

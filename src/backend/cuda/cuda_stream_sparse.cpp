@@ -13,12 +13,6 @@ using kernels::cuda::cuda_status;
 using kernels::cuda::DeviceKvHead;
 using kernels::cuda::DevicePlan;
 
-namespace {
-
-KvPageShape shape_of(const KvView& kv) { return {kv.page_slots, kv.head_dim, kv.key_type, kv.value_type}; }
-
-}  // namespace
-
 // Runs `work` at once, between the clock's marks.
 template <typename Work>
 void CudaStream::measure(double* seconds, Work work) {
@@ -32,7 +26,7 @@ void CudaStream::measure(double* seconds, Work work) {
 void CudaStream::block_extremes(const kernels::BlockExtremesParams& params) {
   measure(&times_.profile_s, [&]() -> Status {
     EI_ASSIGN_OR_RETURN(const DeviceKvHead* heads, send_heads(params.kv));
-    return kernels::cuda::launch_block_extremes(pages_of(shape_of(params.kv)), heads, params, stream_);
+    return kernels::cuda::launch_block_extremes(pages_of(params.kv), heads, params, stream_);
   });
 }
 
@@ -57,7 +51,7 @@ void CudaStream::pack_keys(const kernels::PackKeysParams& params) {
     EI_ASSIGN_OR_RETURN(const DeviceKvHead* heads, send_heads(params.kv));
     const SegmentGrid& grid = params.index.shape.grid;
     const int32_t super_keys = kernels::blocks_per_super(grid) * grid.block;
-    const kernels::cuda::PackSupers pack{.pages = pages_of(shape_of(params.kv)),
+    const kernels::cuda::PackSupers pack{.pages = pages_of(params.kv),
                                          .heads = heads,
                                          .kv_heads = params.index.shape.kv_heads,
                                          .block = grid.block,
@@ -80,7 +74,7 @@ void CudaStream::peak_scores(const kernels::PeakScoreParams& params, std::span<c
                                        .first_position = params.first_position,
                                        .num_heads = params.num_heads,
                                        .scale = params.scale,
-                                       .pages = pages_of(shape_of(params.kv)),
+                                       .pages = pages_of(params.kv),
                                        .heads = heads,
                                        .index = params.index.kept,
                                        .index_supers = kernels::cuda::index_supers(params.index),

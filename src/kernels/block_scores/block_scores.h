@@ -59,7 +59,9 @@ struct BlockRows {
   int64_t stride = 0;  // floats between two rows; [kv_heads, num_segments, stride]
 
   constexpr int64_t visible(int32_t i) const { return int64_t{first_segment + i} * grid.blocks_per_segment(); }
-  constexpr int64_t offset(int32_t kv_head, int32_t i) const { return (int64_t{kv_head} * num_segments + i) * stride; }
+  // Everything that a chunk has one of per kv_head and segment lies in this order.
+  constexpr int64_t list(int32_t kv_head, int32_t i) const { return int64_t{kv_head} * num_segments + i; }
+  constexpr int64_t offset(int32_t kv_head, int32_t i) const { return list(kv_head, i) * stride; }
 };
 
 // What a block is worth to a query, [scale * mean over the heads of a group].
@@ -192,12 +194,16 @@ struct PeakScoreParams {
   KvView kv;                              // slot == position, with the keys of the rows themselves
   KeyIndex index = {};                    // of the same keys
   KeyPanels keys;                         // the same for the CPU's kernels, which make it of the index
-  const BlockRanking* ranking = nullptr;  // [kv_heads], read when the operation runs
+  const BlockRanking* ranking = nullptr;  // one a kv_head, list_stride apart; read when the operation runs
   bool sampled_only = false;              // all rankings are `latest`, and only the samples are wanted
   int64_t most_queries = 1;               // that ranking may give a kv_head
   bool weighs_heads = true;               // may it be GroupQuery::kLeastLocal?
   float* scores = nullptr;                // rows; those of `segment` are written
-  AttentionSample* samples = nullptr;     // [kv_heads], written where ranking asks for it; null: nowhere
+  AttentionSample* samples = nullptr;     // like these, written where ranking asks for it; null: nowhere
+  int64_t list_stride = 1;
+
+  const BlockRanking& ranking_of(int64_t kv_head) const { return ranking[kv_head * list_stride]; }
+  AttentionSample& sample_of(int64_t kv_head) const { return samples[kv_head * list_stride]; }
   // [kv_heads, rows of the segment, most_queries], written densely where rows are chosen; null: not wanted.
   float* row_bounds = nullptr;
   float* super_bounds = nullptr;  // [kv_heads, whole super-blocks], written where blocks are; null: not wanted

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/attention/random_kv.h"
 #include "kernels/block_scores/reference/block_scores_reference.h"
+#include "support/random_kv.h"
 
 namespace ei::kernels {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "kernels/attention/attention.h"
-#include "kernels/attention/random_kv.h"
+#include "support/random_kv.h"
 #include "support/tiles_emulated.h"
 #if defined(__x86_64__)
 #include "kernels/simd/tiles_amx.h"

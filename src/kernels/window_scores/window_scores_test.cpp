@@ -6,8 +6,8 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/attention/random_kv.h"
 #include "kernels/window_scores/reference/window_scores_reference.h"
+#include "support/random_kv.h"
 
 namespace ei::kernels {
 namespace {

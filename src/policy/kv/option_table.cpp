@@ -21,7 +21,8 @@ KvSpec kv_spec(std::string_view name, std::string_view symbol, std::string_view 
           .research = research,
           .read = std::move(read),
           .set = std::move(field.set),
-          .get = std::move(field.get)};
+          .get = std::move(field.get),
+          .check = std::move(field.check)};
 }
 
 template <typename Enum>

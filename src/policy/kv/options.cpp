@@ -1,6 +1,7 @@
 #include "policy/kv/options.h"
 
 #include "base/parse.h"
+#include "policy/kv/option_table.h"
 
 namespace ei::policy {
 
@@ -103,9 +104,6 @@ std::string budget_text(const KvOptions& options) {
 namespace {
 
 Status validate_pages(const KvOptions& options) {
-  if (options.page < 1) return make_error(ErrorKind::kUsage, "a page must have tokens: %d", options.page);
-  if (options.read_skip < 0)
-    return make_error(ErrorKind::kUsage, "layers that read everything must be at least 0: %d", options.read_skip);
   if (options.read == 0) return {};
   if (options.read < 2 * options.page)
     return make_error(ErrorKind::kUsage,
@@ -122,28 +120,20 @@ Status validate_pages(const KvOptions& options) {
 }  // namespace
 
 Status validate(const KvOptions& options) {
+  EI_RETURN_IF_ERROR(check_ranges(kv_option_table(), options));
   EI_RETURN_IF_ERROR(validate_pages(options));
-  if (options.window < 1) return make_error(ErrorKind::kUsage, "window must be positive: %d", options.window);
   const bool in_slots = options.budget_share == 0 && options.budget_bytes == 0;
   if (in_slots && options.budget <= options.window)
     return make_error(ErrorKind::kUsage, "KV budget must exceed the window, which always stays: %d <= %d",
                       options.budget, options.window);
-  if (options.sinks < 0 || (in_slots && options.sinks > options.budget - options.window))
+  if (in_slots && options.sinks > options.budget - options.window)
     return make_error(ErrorKind::kUsage, "sinks and window must fit into the KV budget: %d + %d > %d", options.sinks,
                       options.window, options.budget);
-  if (options.gap < -1) return make_error(ErrorKind::kUsage, "gap must be at least -1: %d", options.gap);
-  if (options.repeat < 0) return make_error(ErrorKind::kUsage, "repeat must be at least 0: %d", options.repeat);
-  if (!(options.carry >= 0 && options.carry <= 1))
-    return make_error(ErrorKind::kUsage, "carry must lie between 0 and 1: %g", options.carry);
-  if (options.kernel < 1 || options.kernel % 2 == 0)
+  if (options.kernel % 2 == 0)
     return make_error(ErrorKind::kUsage, "pooling kernel must be odd and positive: %d", options.kernel);
-  if (options.seed < 1) return make_error(ErrorKind::kUsage, "seed must be positive: %d", options.seed);
-  if (options.samples < 1) return make_error(ErrorKind::kUsage, "samples must be positive: %d", options.samples);
   if (!(options.budget_share >= 0 && options.budget_share <= 1))
     return make_error(ErrorKind::kUsage, "KV budget must be at most 100%% of the text: %s",
                       budget_text(options).c_str());
-  if (!(options.floor_share >= 0 && options.floor_share <= 1))
-    return make_error(ErrorKind::kUsage, "floor share must lie between 0 and 1: %g", options.floor_share);
   return {};
 }
 

@@ -36,9 +36,9 @@ Read by_rule(std::vector<PrefillRule> rules) {
     return false;
   };
 }
-Read when_adaptive() {
-  return [](const PrefillOptions& options) {
-    return options.rule != PrefillRule::kDense && options.select == BlockRank::kAdaptive;
+Read when_adaptive(Read rules) {
+  return [rules = std::move(rules)](const PrefillOptions& options) {
+    return rules(options) && options.select == BlockRank::kAdaptive;
   };
 }
 
@@ -51,7 +51,8 @@ PrefillSpec prefill_spec(std::string_view name, std::string_view symbol, std::st
           .research = research,
           .read = std::move(read),
           .set = std::move(field.set),
-          .get = std::move(field.get)};
+          .get = std::move(field.get),
+          .check = std::move(field.check)};
 }
 
 std::vector<PrefillSpec> make_prefill_table() {
@@ -92,12 +93,12 @@ std::vector<PrefillSpec> make_prefill_table() {
                           {BlockRank::kMidrange, BlockRank::kPeak, BlockRank::kAdaptive, BlockRank::kOracleSum,
                            BlockRank::kOracleMax})),
       prefill_spec("local-budget", "", "N", "earlier tokens that a kv_head reads however little it looks back",
-                   when_adaptive(), tokens(&O::local_budget, 0)),
+                   when_adaptive(by_rule({R::kEntropy, R::kHabit, R::kFixed})), tokens(&O::local_budget, 0)),
       prefill_spec(
           "rank-queries", "", "WHO",
           "whose queries rank: group (one for a kv_head, some rows), heads (each, some rows), all (every row), auto "
           "(the most that costs little in this model)",
-          when_adaptive(),
+          when_adaptive(by_rule({R::kEntropy, R::kGrowth, R::kLevel, R::kHabit, R::kFixed})),
           choice(&O::rank_queries, rank_queries_name,
                  {RankQueries::kAuto, RankQueries::kGroup, RankQueries::kHeads, RankQueries::kAll}),
           kResearch),

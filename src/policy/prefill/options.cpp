@@ -1,23 +1,13 @@
 #include "policy/prefill/options.h"
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 
+#include "policy/prefill/option_table.h"
 #include "policy/registry.h"
 
 namespace ei::policy {
 namespace {
-
-Status positive(const char* name, int32_t value) {
-  if (value > 0) return {};
-  return make_error(ErrorKind::kUsage, "%s must be positive: %d", name, value);
-}
-
-Status at_least_zero(const char* name, double value) {
-  if (std::isfinite(value) && value >= 0) return {};
-  return make_error(ErrorKind::kUsage, "%s must be a number of at least 0: %g", name, value);
-}
 
 bool by_density(const PrefillOptions& options) {
   const PrefillEntry* entry = find_prefill_rule(options.rule);
@@ -88,39 +78,16 @@ PrefillOptions for_model(PrefillOptions options, int32_t layers, int32_t global_
 }
 
 Status validate(const PrefillOptions& options) {
-  EI_RETURN_IF_ERROR(positive("segment", options.segment));
-  EI_RETURN_IF_ERROR(positive("block", options.block));
-  EI_RETURN_IF_ERROR(at_least_zero("base budget", options.base_budget));
+  EI_RETURN_IF_ERROR(check_ranges(prefill_option_table(), options));
   if (options.segment % options.block != 0)
     return make_error(ErrorKind::kUsage, "block must divide segment: %d does not divide %d", options.block,
                       options.segment);
-  EI_RETURN_IF_ERROR(at_least_zero("threshold", options.threshold));
-  EI_RETURN_IF_ERROR(at_least_zero("e_t", options.e_t));
-  EI_RETURN_IF_ERROR(at_least_zero("delta_t", options.delta_t));
-  EI_RETURN_IF_ERROR(at_least_zero("alpha", options.alpha));
-  EI_RETURN_IF_ERROR(at_least_zero("layer_skip", options.layer_skip));
-  EI_RETURN_IF_ERROR(at_least_zero("early share", options.early_share));
-  EI_RETURN_IF_ERROR(at_least_zero("local budget", options.local_budget));
-  EI_RETURN_IF_ERROR(at_least_zero("sink share", options.sink_share));
-  EI_RETURN_IF_ERROR(at_least_zero("diffuse share", options.diffuse_share));
-  EI_RETURN_IF_ERROR(at_least_zero("candidate share", options.candidate_share));
-  if (!(options.density > 0 && options.density <= 1))
-    return make_error(ErrorKind::kUsage, "density must lie above 0 and be at most 1: %g", options.density);
-  if (!(options.cover > 0 && options.cover <= 1))
-    return make_error(ErrorKind::kUsage, "cover must lie above 0 and be at most 1: %g", options.cover);
-  EI_RETURN_IF_ERROR(at_least_zero("density base", options.density_base));
-  EI_RETURN_IF_ERROR(at_least_zero("spread power", options.spread_power));
-  EI_RETURN_IF_ERROR(at_least_zero("distinct power", options.distinct_power));
-  EI_RETURN_IF_ERROR(at_least_zero("far power", options.far_power));
-  EI_RETURN_IF_ERROR(positive("sample every", options.sample_every));
-  if (!(options.sample_memory >= 0 && options.sample_memory < 1))
-    return make_error(ErrorKind::kUsage, "sample memory must be at least 0 and below 1: %g", options.sample_memory);
   if (const PrefillEntry* rule = find_prefill_rule(options.rule);
       rule != nullptr && options.select != rule->select.value_or(options.select))
     return make_error(ErrorKind::kUsage, "budget rule %s works with --select %s only, not with %s; take %s",
                       std::string(rule->name).c_str(), block_rank_name(*rule->select), block_rank_name(options.select),
                       rules_for(options.select).c_str());
-  if (options.min_budget < 0 || (options.base_budget > 0 && options.min_budget > options.base_budget))
+  if (options.base_budget > 0 && options.min_budget > options.base_budget)
     return make_error(ErrorKind::kUsage, "min budget must lie between 0 and the base budget: %d, base budget %d",
                       options.min_budget, options.base_budget);
   if (options.mode == SparseMode::kReleased && options.select != BlockRank::kMidrange)
@@ -128,9 +95,9 @@ Status validate(const PrefillOptions& options) {
                       "sparse mode released ranks blocks by midrange only, not by %s; add --select midrange",
                       block_rank_name(options.select));
   // The product must stay a number of tokens that fits 32 bits.
-  if (!(options.max_factor >= 1.0) || options.max_factor * options.base_budget > 1e9)
-    return make_error(ErrorKind::kUsage, "max factor must be at least 1 and max factor x base budget at most 1e9: %g",
-                      options.max_factor);
+  if (options.max_factor * options.base_budget > 1e9)
+    return make_error(ErrorKind::kUsage, "max factor x base budget must be at most 1e9: %g x %d", options.max_factor,
+                      options.base_budget);
   return {};
 }
 

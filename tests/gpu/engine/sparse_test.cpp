@@ -198,7 +198,7 @@ TEST_P(CudaRating, ScoresAreTheReferences) {
       int64_t rated = 0;
       for (int32_t h = 0; h < s.kv_heads; ++h) {
         for (int32_t i = 0; i < ours.rows.num_segments; ++i) {
-          const BlockRanking& ranking = rankings[static_cast<size_t>(i * s.kv_heads + h)];
+          const BlockRanking& ranking = rankings[static_cast<size_t>(ours.rows.list(h, i))];
           const int64_t begin = ours.rows.offset(h, i);
           for (int64_t j = 0; j < ours.rows.stride; ++j) {
             const float score = scores[static_cast<size_t>(begin + j)];

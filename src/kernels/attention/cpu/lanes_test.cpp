@@ -9,9 +9,9 @@
 #include "kernels/attention/cpu/lanes_decode.h"
 #include "kernels/attention/cpu/lanes_prefill.h"
 #include "kernels/attention/cpu/lanes_tiles.h"
-#include "kernels/attention/random_kv.h"
 #include "kernels/attention/reference/attention_scalar.h"
 #include "kernels/simd/vec_emulated.h"
+#include "support/random_kv.h"
 #include "support/tiles_emulated.h"
 
 namespace ei::kernels {

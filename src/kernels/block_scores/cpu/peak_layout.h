@@ -53,10 +53,10 @@ struct PeakLayout {
 
   int64_t num_rows() const { return tokens.end - tokens.begin; }
   // A row is a query of a token; the queries of a token stand side by side.
-  int64_t queries_of(int64_t h) const { return num_queries(params.ranking[h].queries, group); }
+  int64_t queries_of(int64_t h) const { return num_queries(params.ranking_of(h).queries, group); }
   int64_t rows_of(int64_t h) const { return num_rows() * queries_of(h); }
   int64_t tiles_of(int64_t h) const { return (rows_of(h) + kTileRows - 1) / kTileRows; }
-  bool samples_rows(int64_t h) const { return params.ranking[h].rows > 0 && params.ranking[h].rows < num_rows(); }
+  bool samples_rows(int64_t h) const { return params.ranking_of(h).rows > 0 && params.ranking_of(h).rows < num_rows(); }
   PeakBlocks blocks_of(int64_t h) const {
     return {candidates[h] < visible ? blocks + h * visible : nullptr, candidates[h]};
   }

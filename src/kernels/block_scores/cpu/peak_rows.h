@@ -18,7 +18,7 @@ template <typename Isa>
 class PeakRows {
  public:
   static void prepare_rows(const PeakLayout& layout, int64_t h, int64_t tile) {
-    const BlockRanking& ranking = layout.params.ranking[h];
+    const BlockRanking& ranking = layout.params.ranking_of(h);
     const PeakTiles to = layout.at(layout.all, h * layout.tiles + tile);
     const int64_t queries = layout.queries_of(h);
     const auto index = [&](int row) { return std::min(tile * kTileRows + row, layout.rows_of(h) - 1); };
@@ -45,7 +45,7 @@ class PeakRows {
     const int64_t all = tiles * kTileRows;
     for (int row = 0; row < kTileRows; ++row)
       to.token[row] = layout.tokens.begin + (2 * (row * tiles + i) + 1) * layout.num_rows() / (2 * all);
-    const bool mean = layout.params.ranking[h].sampling == Sampling::kMean;
+    const bool mean = layout.params.ranking_of(h).sampling == Sampling::kMean;
     std::vector<float> weights(static_cast<size_t>(kTileRows * layout.group),
                                mean ? 1.0f / static_cast<float>(layout.group) : 0.0f);
     for (int64_t row = 0; row < kTileRows && !mean; ++row) weights[static_cast<size_t>(row * layout.group + i)] = 1;

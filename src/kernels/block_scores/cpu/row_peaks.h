@@ -51,14 +51,14 @@ class RowPeaks {
     for (int64_t piece = queue.take(); piece < heads * layout.tiles; piece = queue.take()) {
       const int64_t h = piece % heads;
       const int64_t tile = piece / heads;
-      if (tile < layout.tiles_of(h) && !params.ranking[h].latest) PeakRows<Isa>::prepare_rows(layout, h, tile);
+      if (tile < layout.tiles_of(h) && !params.ranking_of(h).latest) PeakRows<Isa>::prepare_rows(layout, h, tile);
     }
   }
 
   static void choose(const PeakScoreParams& params, void* scratch, WorkQueue& queue, Worker worker) {
     const PeakLayout layout(params, scratch, worker.count);
     for (int64_t h = queue.take(); h < params.rows.kv_heads; h = queue.take()) {
-      const BlockRanking& ranking = params.ranking[h];
+      const BlockRanking& ranking = params.ranking_of(h);
       layout.rows[h] = ranking.latest ? 0 : layout.rows_of(h);
       layout.candidates[h] = layout.visible;
       if (ranking.latest || !layout.samples_rows(h)) continue;
@@ -77,7 +77,7 @@ class RowPeaks {
       const int64_t h = piece % heads;
       const int64_t tile = piece / heads - 1;
       if (tile < 0) {
-        if (params.ranking[h].sampling != Sampling::kNone) sample(layout, h, peaks);
+        if (params.ranking_of(h).sampling != Sampling::kNone) sample(layout, h, peaks);
       } else if (tile * kTileRows < layout.rows[h]) {
         const PeakTiles& from = layout.samples_rows(h) ? layout.chosen : layout.all;
         score_tile(layout, h, layout.blocks_of(h), layout.at(from, h * layout.tiles + tile), peaks,
@@ -90,7 +90,7 @@ class RowPeaks {
     const PeakLayout layout(params, scratch, worker.count);
     for (int32_t h = 0; h < params.rows.kv_heads; ++h) {
       float* scores = params.scores + params.rows.offset(h, params.segment);
-      if (params.ranking[h].latest) {
+      if (params.ranking_of(h).latest) {
         const Range share = even_share(layout.visible, worker);
         for (int64_t j = share.begin; j < share.end; ++j)
           scores[j] = static_cast<float>(j == 0 ? layout.visible : j) - static_cast<float>(layout.visible);
@@ -129,7 +129,7 @@ class RowPeaks {
       for (int64_t i = 0; i < layout.num_rows(); ++i)
         of_query[static_cast<size_t>(i)] = row_bounds[i * queries + query];
       const size_t before = rows.size();
-      append_top_indices(of_query, params.ranking[h].rows, scratch, rows);
+      append_top_indices(of_query, params.ranking_of(h).rows, scratch, rows);
       for (size_t i = before; i < rows.size(); ++i) rows[i] = static_cast<int32_t>(rows[i] * queries + query);
     }
     while (rows.size() % kTileRows != 0) rows.push_back(rows.back());
@@ -166,7 +166,7 @@ class RowPeaks {
     const int64_t width = layout.params.keys.super_blocks;
     std::vector<uint64_t> scratch;
     std::vector<int32_t> supers;
-    append_top_indices(super_bounds, std::max<int64_t>(1, layout.params.ranking[h].candidates / width), scratch,
+    append_top_indices(super_bounds, std::max<int64_t>(1, layout.params.ranking_of(h).candidates / width), scratch,
                        supers);
     int32_t* list = layout.blocks + h * layout.visible;
     int64_t count = 0;
@@ -205,7 +205,7 @@ class RowPeaks {
 
   // Shares and entropies of the attention of sampled rows, the peak of a block standing for its mass.
   static void sample(const PeakLayout& layout, int64_t h, float* peaks) {
-    const int64_t tiles = layout.params.ranking[h].sampling == Sampling::kHeads ? layout.group : 1;
+    const int64_t tiles = layout.params.ranking_of(h).sampling == Sampling::kHeads ? layout.group : 1;
     const PeakTiles tile = layout.at(layout.sample, h);
     std::vector<float> mass(static_cast<size_t>(layout.visible));  // of every block, over the rows
     float row_entropies = 0;                                       // of far distributions, each times its far share
@@ -225,7 +225,7 @@ class RowPeaks {
       if (j >= distant) nearer += of_block;
       if (of_block > 0) mass_log += of_block * std::log(of_block);
     }
-    AttentionSample& out = layout.params.samples[h];
+    AttentionSample& out = layout.params.sample_of(h);
     out = {.sink = mass[0] / rows, .far = far / rows, .distant = (far - nearer) / rows};
     if (far <= 0) return;
     out.segment_entropy = std::max(0.0f, std::log(far) - mass_log / far);

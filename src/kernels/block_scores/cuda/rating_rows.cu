@@ -29,7 +29,7 @@ __device__ RatingTask make_task(const RatingArgs& args, int32_t index, bool weig
   task.visible = static_cast<int32_t>(rows.visible(segment));
   task.supers = task.visible / args.super_blocks;
   task.candidates = -1;
-  const BlockRanking ranking = params.ranking[segment * rows.kv_heads + task.kv_head];
+  const BlockRanking ranking = params.ranking[task.list];
   if (params.sampling) {
     const bool heads = ranking.sampling == Sampling::kHeads;
     task.query = heads ? GroupQuery::kEach : GroupQuery::kMean;
@@ -290,8 +290,7 @@ __global__ void sample_kernel(RatingArgs args) {
     sample.segment_entropy = fmaxf(0.0f, logf(far) - mass_log / far);
     sample.row_entropy = fmaxf(0.0f, (rows_log - logs * kLn2) / far);
   }
-  const int32_t segment = task.list % args.params.rows.num_segments;
-  args.params.samples[segment * args.params.rows.kv_heads + task.kv_head] = sample;
+  args.params.samples[task.list] = sample;
 }
 
 unsigned pieces_of(int64_t count, int64_t size) { return static_cast<unsigned>((count + size - 1) / size); }

@@ -36,7 +36,7 @@ class RankedHead {
 
   void run() {
     float* scores = params_.scores + params_.rows.offset(h_, params_.segment);
-    const BlockRanking& ranking = params_.ranking[h_];
+    const BlockRanking& ranking = params_.ranking_of(h_);
     if (ranking.sampling != Sampling::kNone) sample();
     if (ranking.latest) {
       for (int64_t j = 0; j < visible_; ++j) scores[j] = static_cast<float>(j == 0 ? 0 : j - visible_);
@@ -195,7 +195,7 @@ class RankedHead {
   static double x_log_x(double x) { return x > 0 ? x * std::log(x) : 0; }
 
   void sample() const {
-    const bool heads = params_.ranking[h_].sampling == Sampling::kHeads;
+    const bool heads = params_.ranking_of(h_).sampling == Sampling::kHeads;
     const int64_t tiles = heads ? group_ : 1;
     const int64_t rows = 32 * tiles;
     const int64_t distant = std::max<int64_t>(visible_ - params_.rows.grid.blocks_per_segment(), 1);
@@ -216,7 +216,7 @@ class RankedHead {
       }
       row_entropies += (x_log_x(far) - sum) / static_cast<double>(rows);
     }
-    AttentionSample& out = params_.samples[h_];
+    AttentionSample& out = params_.sample_of(h_);
     out = {.sink = static_cast<float>(mean[0])};
     double far = 0;
     double sum = 0;
@@ -240,7 +240,7 @@ class RankedHead {
   const int64_t own_begin_;
   const int64_t first_;
   const int64_t count_;
-  std::vector<float> super_bounds_;  // of the super-blocks, to the row that each promises most
+  std::vector<float> super_bounds_;  // of the super-blocks, to the row that bounds each the highest
 };
 
 }  // namespace

@@ -6,9 +6,9 @@
 #include <numeric>
 #include <thread>
 
-#include "kernels/attention/random_kv.h"
 #include "kernels/window_scores/cpu/window_scores.h"
 #include "kernels/window_scores/reference/window_scores_reference.h"
+#include "support/random_kv.h"
 
 namespace ei::kernels {
 namespace {

@@ -1,16 +1,26 @@
-#include "gguf/small_model.h"
+// Tiny valid model files in memory: seeds for tests and for the fuzzer.
+#pragma once
 
 #include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gguf/token_texts.h"
+#include "gguf/writer.h"
 
 namespace ei::gguf {
-namespace {
+
+using Texts = std::vector<std::string>;
+
+namespace small {
 
 // Longer than the bytes of the alphabet, so that damage to them is not always a duplicate or a missing byte.
-constexpr auto kWords = std::to_array<const char*>({"alpha", "bravo-", "charlie", "delta", "echo_echo", "foxtrot",
-                                                    "golf", "hotel", "<|india|>", "juliett", "<kilo>", "lima42", "mike",
-                                                    "\xC4\xA0no", "oscar", "\xC3\xA9t\xC3\xA9"});
+inline constexpr auto kWords = std::to_array<const char*>(
+    {"alpha", "bravo-", "charlie", "delta", "echo_echo", "foxtrot", "golf", "hotel", "<|india|>", "juliett", "<kilo>",
+     "lima42", "mike", "\xC4\xA0no", "oscar", "\xC3\xA9t\xC3\xA9"});
 
-Texts byte_level_tokens() {
+inline Texts byte_level_tokens() {
   Texts tokens = {"<s>", "</s>", "\xC4\xA0", "\xC4\x8A"};  // the blank and the line end
   for (char c = '!'; c <= '~'; ++c) tokens.emplace_back(1, c);
   tokens.insert(tokens.end(), {"th", "the", ""});
@@ -18,10 +28,10 @@ Texts byte_level_tokens() {
   return tokens;
 }
 
-constexpr size_t kNamedPieces = 3;
-constexpr size_t kBytePieces = 256;
+inline constexpr size_t kNamedPieces = 3;
+inline constexpr size_t kBytePieces = 256;
 
-Texts sentence_pieces() {
+inline Texts sentence_pieces() {
   Texts tokens = {"<unk>", "<s>", "</s>"};
   for (unsigned byte = 0; byte < kBytePieces; ++byte) tokens.push_back(str_format("<0x%02X>", byte));
   tokens.insert(tokens.end(), {"\xE2\x96\x81", "t", "h", "e", "th", "the"});
@@ -29,7 +39,7 @@ Texts sentence_pieces() {
   return tokens;
 }
 
-void add_byte_level(Writer& writer) {
+inline void add_byte_level(Writer& writer) {
   const Texts tokens = byte_level_tokens();
   std::vector<int32_t> kinds(tokens.size(), static_cast<int32_t>(TokenKind::kNormal));
   kinds[0] = kinds[1] = static_cast<int32_t>(TokenKind::kControl);
@@ -42,7 +52,7 @@ void add_byte_level(Writer& writer) {
   writer.u32("tokenizer.ggml.eos_token_id", 1);
 }
 
-void add_sentence_piece(Writer& writer) {
+inline void add_sentence_piece(Writer& writer) {
   const Texts tokens = sentence_pieces();
   std::vector<int32_t> kinds = {static_cast<int32_t>(TokenKind::kUnknown), static_cast<int32_t>(TokenKind::kControl),
                                 static_cast<int32_t>(TokenKind::kControl)};
@@ -60,13 +70,15 @@ void add_sentence_piece(Writer& writer) {
   writer.boolean("tokenizer.ggml.add_bos_token", true);
 }
 
-}  // namespace
+}  // namespace small
 
-Texts small_vocabulary(VocabularyKind vocabulary) {
-  return vocabulary == VocabularyKind::kByteLevel ? byte_level_tokens() : sentence_pieces();
+// The smallest vocabulary of its kind and a few words.
+inline Texts small_vocabulary(VocabularyKind vocabulary) {
+  return vocabulary == VocabularyKind::kByteLevel ? small::byte_level_tokens() : small::sentence_pieces();
 }
 
-Writer small_metadata(VocabularyKind vocabulary) {
+// All metadata of a one-layer model with that vocabulary; no tensors yet.
+inline Writer small_metadata(VocabularyKind vocabulary) {
   Writer writer;
   writer.text("general.architecture", "llama");
   writer.text("general.name", "small");
@@ -78,15 +90,16 @@ Writer small_metadata(VocabularyKind vocabulary) {
   writer.u32("llama.attention.head_count_kv", 2);
   writer.f32("llama.attention.layer_norm_rms_epsilon", 1e-5f);
   if (vocabulary == VocabularyKind::kByteLevel) {
-    add_byte_level(writer);
+    small::add_byte_level(writer);
   } else {
-    add_sentence_piece(writer);
+    small::add_sentence_piece(writer);
   }
   writer.text("tokenizer.chat_template", "{{ messages }}");
   return writer;
 }
 
-std::string small_model(VocabularyKind vocabulary, uint32_t version) {
+// The whole file: that metadata and two small tensors, the last of which ends with the file.
+inline std::string small_model(VocabularyKind vocabulary = VocabularyKind::kByteLevel, uint32_t version = 3) {
   Writer writer = small_metadata(vocabulary);
   writer.tensor("output_norm.weight", *find_tensor_type("F32"), std::vector<int64_t>{10});
   writer.tensor("blk.0.attn_q.weight", *find_tensor_type("Q8_0"), std::vector<int64_t>{32, 2});
