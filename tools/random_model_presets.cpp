@@ -23,6 +23,7 @@ constexpr std::array kPresets = {
     Preset{"qwen3-4b", "qwen3", 36, 2560, 32, 8, 128, 9728, 151936, 40960, true, 1e6, 0.0},
     Preset{"mistral-7b", "llama", 32, 4096, 32, 8, 128, 14336, 32768, 32768, false, 1e6, 0.0},
     Preset{"pangu-1b", "pangu-embedded", 26, 1536, 12, 6, 128, 6144, 153376, 32768, true, 4e6, 0.0},
+    Preset{"pangu-7b", "pangu-embedded", 34, 4096, 32, 8, 128, 12800, 153376, 32768, false, 1.6e7, 0.0},
     Preset{"smollm2-135m", "llama", 30, 576, 9, 3, 64, 1536, 49152, 8192, true, 1e5, 0.0},
     Preset{"gemma3-270m", "gemma3", 18, 640, 4, 1, 256, 2048, 262144, 32768, true, 1e6, 0.0},
 };
