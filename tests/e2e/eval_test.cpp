@@ -144,12 +144,12 @@ TEST_F(GeneratedEval, AsksBehindTheCompression) {
 
 TEST_F(GeneratedEval, CompressesTheCacheBetweenTheTurnsOfAChat) {
   const Outcome outcome = run(arguments({"--tasks", "chat", "-n", "2", "--lengths", "2k", "--methods",
-                                         "full,entropyinfer:kv-budget=20%,snapkv:kv-budget=20%"}));
+                                         "full,entropyinfer:kv-budget=20%:kv-gap=32,snapkv:kv-budget=20%"}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   for (const json& line : lines_of(items())) {
     EXPECT_EQ(line["turn_scores"].size(), 4u);
     EXPECT_EQ(line["compressions"] > 0, line["method"] != "full") << line;
-    if (line["method"] == "entropyinfer:kv-budget=20%") {
+    if (line["method"] == "entropyinfer:kv-budget=20%:kv-gap=32") {
       EXPECT_GT(line["compressed_tokens"], 0) << line;
       EXPECT_EQ(line["turn_scores"][0], 1) << "in front of the compression";
     }

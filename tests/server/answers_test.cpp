@@ -163,7 +163,7 @@ TEST(ServerAnswers, LogProbabilitiesAreThoseOfTheLogits) {
 
 TEST(ServerAnswers, AMethodIsTheRequestsChoiceAndTellsWhatItDid) {
   const TestServer server;
-  const json body = {{"prompt", long_text(2000)}, {"n_predict", 48},      {"ignore_eos", true},
+  const json body = {{"prompt", long_text(2000)}, {"n_predict", 80},      {"ignore_eos", true},
                      {"method", "entropyinfer"},  {"threshold", 512},     {"base_budget", 256},
                      {"kv_budget", 256},          {"cache_prompt", false}};
   const json timings = server.post("/completion", body).json()["timings"];

@@ -22,7 +22,7 @@ std::unique_ptr<KvMethod> make_attention_method(const KvOptions& options, const 
 Entry latent_entry() {
   return {.kv = {.name = KvRule::kLatent.name,
                  .about = "wait, then keep what the last queries attend to",
-                 .preset = {.rule = KvRule::kLatent, .gap = 32},
+                 .preset = {.rule = KvRule::kLatent, .gap = 64},
                  .make = make_attention_method}};
 }
 
