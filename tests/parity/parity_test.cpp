@@ -18,7 +18,7 @@
 namespace ei::testing {
 namespace {
 
-constexpr int64_t kShort = 513;
+constexpr int64_t kShort = 257;  // the long prompts and cuts_test.cpp go over the edges of chunks of 512
 constexpr int64_t kLongest = 4097;
 
 BackendOptions dense_options(std::string_view dense, int64_t packed_budget = -1) {
@@ -64,7 +64,7 @@ void expect_parity_over(const FamilyCase& test, int64_t length) {
   expect_within(gap, allowed(libllama.own, Rounding::kAsLibllama, kTimesItsMean));
   EXPECT_GT(gap.judged, length / 4);
   // Shorter prompts and other cuts give the same bits, so that what holds for these rows holds for them.
-  const std::pair<int64_t, int64_t> cuts[] = {{1, 512}, {2, 1}, {31, 512}, {31, 7}, {kShort - 1, 100}, {length, 512}};
+  const std::pair<int64_t, int64_t> cuts[] = {{1, 512}, {2, 1}, {31, 512}, {31, 7}, {kShort - 1, 100}, {length, 128}};
   for (const auto& [count, batch] : cuts) {
     const std::vector<float> cut =
         our_logits(*engine, std::span(tokens).first(static_cast<size_t>(count)), batch, DType::kF32);
@@ -103,7 +103,11 @@ std::vector<FamilyCase> long_cases() {
 
 class LongParity : public ::testing::TestWithParam<FamilyCase> {};
 
-TEST_P(LongParity, LogitsMatchLibllama) { expect_parity_over(GetParam(), kLongest); }
+// One with global layers alone and one with windows go all the way.
+TEST_P(LongParity, LogitsMatchLibllama) {
+  const bool longest = GetParam().type == "F32" || GetParam().family == "gemma3";
+  expect_parity_over(GetParam(), longest ? kLongest : kLongest / 2 + 1);
+}
 
 TEST(LongParity, CoversEveryFamilyAndType) {
   std::set<std::string> seen;

@@ -3,8 +3,7 @@
 
 The default run (ctest) covers src/ without its tests, which is what ships; --all (make lint) adds tests, benchmarks and
 tools. clang-tidy spends its time on other people's headers, so files that are compiled alike are checked together, as one
-source that includes them; where that does not compile, because two of them use one name for two things, each is checked
-alone. What passed is not read again until it, a header, the checks or the compile command change.
+source that includes them; where that does not compile, because two of them use one name for two things, in halves. What passed is not read again until it, a header, the checks or the compile command change.
 """
 
 import argparse
@@ -22,7 +21,7 @@ import sys
 import tree
 
 TOOL = "clang-tidy-14"
-BATCH = 12
+BATCH = 40
 
 
 def read_commands(root, build, everything):
@@ -79,13 +78,19 @@ def check_source(tidy, build, source, arguments):
 
 
 def check_batch(tidy, build, paths, arguments, scratch):
-    if len(paths) > 1:
-        scratch.write_text("".join(f'#include "{path}"\n' for path in paths))
-        lines, compiled = check_source(tidy, build, scratch, arguments)
-        scratch.unlink()
-        if compiled:
-            return lines
-    return [line for path in paths for line in check_source(tidy, build, path, arguments)[0]]
+    if len(paths) == 1:
+        return check_source(tidy, build, paths[0], arguments)[0]
+    scratch.write_text("".join(f'#include "{path}"\n' for path in paths))
+    lines, compiled = check_source(tidy, build, scratch, arguments)
+    scratch.unlink()
+    if compiled:
+        return lines
+    half = len(paths) // 2
+    return [
+        line
+        for part in (paths[:half], paths[half:])
+        for line in check_batch(tidy, build, part, arguments, scratch)
+    ]
 
 
 def check(root, build, everything=False, jobs=os.cpu_count()):

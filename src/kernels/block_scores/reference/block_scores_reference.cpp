@@ -33,7 +33,7 @@ double upper_bound(const float* q, const BlockExtremes& keys, int64_t begin, int
 }
 
 // How many of the largest values make up `share`.
-float count_covering(std::vector<float> row, float share) {
+float count_most_probable(std::vector<float> row, float share) {
   std::sort(row.begin(), row.end(), std::greater<>());
   double sum = 0;
   size_t count = 0;
@@ -130,7 +130,7 @@ void reference_block_entropy(const BlockEntropyParams& params) {
       }
       const int64_t at = int64_t{h} * rows.num_segments + i;
       params.entropy[at] = static_cast<float>(std::max(entropy, 0.0));
-      if (params.covering != nullptr) params.covering[at] = count_covering(row, params.cover);
+      if (params.covering != nullptr) params.covering[at] = count_most_probable(row, params.cover);
     }
   }
 }
