@@ -2,8 +2,8 @@
 """EI_GOLDEN_DIR: ei_golden_test on another folder of the same layout, and that it fails where the folder is wrong.
 
 usage: tests/golden/elsewhere_test.py PROGRAM DATA
-The other folder has the cases in another order, under other names, in one file with other offsets. A folder without the cases of
-a method, with one block of a list changed, or with no manifest must fail.
+One folder has the cases in another order, under other names, in one file with other offsets; one has other seeds, lengths and
+budgets (other_seeds.py). A folder without the cases of a method, with one block of a list changed, or with no manifest must fail.
 """
 import json
 import os
@@ -12,8 +12,21 @@ import subprocess
 import sys
 import tempfile
 
+import other_seeds
+
 # What each of the wrong folders breaks: which tests have to notice.
 QUICK = '*CritiPrefill*cpu:*SnapKv*:*AdaKv*'
+# Of a case what its generator, then its parameters have instead.
+OTHERS = {
+    'B1': ({'seed': '20261118', 'n_tokens': 900}, {'budget': 200}),
+    'B2': ({'seed': '4711', 'n_tokens': 1100}, {'budget': 416}),
+    'D1': ({'seed': '99', 'n_tokens': 500}, {'budget': 150}),
+    'D2': ({'seed': '98765432109', 'n_tokens': 431}, {'budget': 120, 'W': 24}),
+    'E1': ({'seed': '31', 'n_tokens': 420}, {'budget': 110}),
+    'E2': ({'seed': '32', 'n_tokens': 380}, {'budget': 97}),
+    'E3': ({'seed': '33', 'n_tokens': 470}, {'budget': 130}),
+    'E4': ({'seed': '34'}, {}),
+}
 
 
 def arrays(node):
@@ -76,6 +89,8 @@ def main():
         place = pathlib.Path(place)
         write(place / 'moved', *moved(data, place, lambda case: True))
         expect(True, 'the same cases elsewhere', place / 'moved', QUICK + ':Generator*:Golden.*')
+        write(place / 'seeds', *other_seeds.cases(json.loads((data / 'manifest.json').read_text()), OTHERS))
+        expect(True, 'other seeds', place / 'seeds', QUICK + ':*SharesAmong*:*CritiPrefill*:Golden.Inputs*')
         for method in ('critiprefill', 'snapkv', 'adakv'):
             folder = place / ('without_' + method)
             write(folder, *moved(data, place, lambda case: case['method'] != method))
