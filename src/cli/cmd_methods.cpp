@@ -1,4 +1,4 @@
-// methods: what --method takes, where it comes from, what it measures and where it differs from its paper.
+// methods: what --method takes, where it comes from, what it needs and where it differs from its paper.
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
@@ -22,7 +22,7 @@ std::string table() {
   for (const policy::Method& method : policy::methods()) {
     lines += str_format("%s\n    %s\n", std::string(method.name).c_str(), std::string(method.summary).c_str());
     line("paper", method.paper);
-    line("measures", policy::needs_text(method));
+    line("needs", policy::needs_text(method));
     line("changed", changes_of(method));
   }
   return lines;
@@ -34,7 +34,7 @@ std::string to_json() {
     list.push_back({{"name", method.name},
                     {"summary", method.summary},
                     {"paper", method.paper},
-                    {"measures", policy::needs_text(method)},
+                    {"needs", policy::needs_text(method)},
                     {"changed", changes_of(method)}});
   }
   return list.dump() + "\n";

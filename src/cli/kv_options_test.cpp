@@ -73,6 +73,16 @@ TEST(KvFlags, WithoutMeaningAreRefused) {
             "--kv-gap has no meaning with --method entropyinfer; it goes with " + policy::takers_of("kv-gap"));
 }
 
+TEST(KvFlags, AMethodThatReadsPagesKeepsTheCacheOrIsRefused) {
+  const std::string refused =
+      "pages are chosen in a whole cache only, not in one that snapkv compresses; take --kv-policy full, or --kv-read "
+      "0";
+  EXPECT_EQ(error_of("run", {"--method", "quest", "--kv-policy", "snapkv"}), refused);
+  EXPECT_EQ(error_of("run", {"--method", "snapkv", "--kv-read", "256"}), refused);
+  EXPECT_EQ(kv({"--method", "quest", "--kv-policy", "full"}).read, 1024);
+  EXPECT_EQ(kv({"--method", "quest", "--kv-policy", "snapkv", "--kv-read", "0"}).rule.name, "snapkv");
+}
+
 TEST(KvFlags, BadValuesAreNamed) {
   EXPECT_EQ(error_of("run", {"--kv-policy", "some"}).find("--kv-policy: 'some' is none of full, latent, snapkv"), 0u);
   EXPECT_EQ(error_of("run", {"--kv-policy", "latent", "--kv-share", "fair"}),

@@ -34,13 +34,13 @@ std::string reading_of(const Session& session) {
   return text;
 }
 
-// The note in the file: how it was read, a zero, the tokens.
+// The note in the file: how it was read, a zero, the tokens, what the session goes on with beside the cache.
 std::string make_note(const Session& session) {
   std::string note = reading_of(session);
   note += '\0';
   const std::span<const int32_t> tokens = session.tokens();
   note.append(reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes());
-  return note;
+  return note + session.memory();
 }
 
 }  // namespace
@@ -62,9 +62,10 @@ Result<SavedPrompt> load_prompt(Session& session, const std::string& path, std::
                       kv::Store::load(path, session.engine().model_hash(), session.engine().backend(), cancel, &note));
   const size_t end = note.find('\0');
   std::vector<int32_t> tokens(static_cast<size_t>(store.next_position()));
-  if (end == std::string::npos || note.size() - end - 1 != tokens.size() * sizeof(int32_t))
+  const size_t bytes = tokens.size() * sizeof(int32_t);
+  if (end == std::string::npos || note.size() - end - 1 < bytes)
     return make_error(ErrorKind::kUsage, "cannot load '%s': it was saved without its text", path.c_str());
-  std::memcpy(tokens.data(), note.data() + end + 1, tokens.size() * sizeof(int32_t));
+  std::memcpy(tokens.data(), note.data() + end + 1, bytes);
   SavedPrompt saved{.saved = static_cast<int64_t>(tokens.size()), .why = {}};
   if (note.substr(0, end) != reading_of(session)) {
     saved.why = "it was read by another method";
@@ -84,7 +85,8 @@ Result<SavedPrompt> load_prompt(Session& session, const std::string& path, std::
     return saved;
   }
   EI_RETURN_IF_ERROR(store.truncate(static_cast<int32_t>(shared)));
-  EI_RETURN_IF_ERROR(session.adopt(std::move(store), std::span(tokens).first(static_cast<size_t>(shared))));
+  EI_RETURN_IF_ERROR(session.adopt(std::move(store), std::span(tokens).first(static_cast<size_t>(shared)),
+                                   std::string_view(note).substr(end + 1 + bytes)));
   saved.kept = shared;
   return saved;
 }

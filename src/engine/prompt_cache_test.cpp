@@ -92,5 +92,59 @@ TEST_F(PromptCache, ACompressedCacheIsNotSaved) {
   EXPECT_EQ(folder_.num_files(), 0);
 }
 
+// The next compression decides by the queries of the prompt as well, which nobody has computed in this session.
+TEST_F(PromptCache, ACompressionBehindItKeepsWhatItKeepsBehindTheText) {
+  SessionOptions options;
+  options.kv = policy::find_kv_rule(policy::KvRule::kLatent)->preset;
+  options.kv->budget = 128;
+  options.kv->gap = 8;
+  options.kv->repeat = 16;
+  write(tokens_, options);
+  const std::unique_ptr<Session> read = open(options);
+  ASSERT_TRUE(read->prefill(tokens_).ok());
+  const std::unique_ptr<Session> loaded = open(options);
+  ASSERT_EQ(load_prompt(*loaded, path_, tokens_)->kept, 899);
+  ASSERT_TRUE(loaded->prefill(std::span(tokens_).subspan(899)).ok());
+  for (int32_t token = 100; token < 130; ++token) {
+    ASSERT_TRUE(read->decode(token).ok());
+    ASSERT_TRUE(loaded->decode(token).ok());
+  }
+  EXPECT_EQ(read->stats().compressions, 2);
+  EXPECT_EQ(loaded->stats().compressions, 2);
+  for (int layer = 0; layer < read->store().config().layers; ++layer)
+    for (size_t h = 0; h < read->store().view(layer).heads.size(); ++h) {
+      const KvHeadView& ours = loaded->store().view(layer).heads[h];
+      const KvHeadView& theirs = read->store().view(layer).heads[h];
+      ASSERT_EQ(ours.length, theirs.length);
+      for (int64_t slot = 0; slot < ours.length; ++slot) ASSERT_EQ(ours.position(slot), theirs.position(slot));
+    }
+  EXPECT_EQ(logits_of(*loaded), logits_of(*read));
+}
+
+TEST_F(PromptCache, WhatGoesOnBesideTheCacheIsCheckedAndBelongsToItsMethod) {
+  SessionOptions options;
+  options.kv = policy::find_kv_rule(policy::KvRule::kLatent)->preset;
+  const std::unique_ptr<Session> session = open(options);
+  ASSERT_TRUE(session->prefill(std::span(tokens_).first(60)).ok());
+  const std::string memory = session->memory();
+  const auto adopts = [&](const SessionOptions& by, const std::string& bytes) {
+    return open(by)->adopt(std::move(session->store().fork()).value(), session->tokens(), bytes);
+  };
+  EXPECT_TRUE(adopts(options, memory).ok());
+  for (const size_t bytes : {size_t{1}, size_t{4}, memory.size() / 2, memory.size() - 1}) {
+    const Status cut = adopts(options, memory.substr(0, bytes));
+    ASSERT_FALSE(cut.ok()) << bytes;
+    EXPECT_EQ(cut.error().kind, ErrorKind::kUsage);
+  }
+  EXPECT_FALSE(adopts(options, memory + "x").ok());
+  // Queries that another method does not look for are read over.
+  for (const char* other : {"h2o", "tova", "keydiff"}) {
+    options.kv = policy::find_kv_rule({other})->preset;
+    const Status taken = adopts(options, memory);
+    EXPECT_TRUE(taken.ok()) << other << (taken.ok() ? "" : taken.error().message);
+  }
+  EXPECT_TRUE(adopts({}, memory).ok());
+}
+
 }  // namespace
 }  // namespace ei

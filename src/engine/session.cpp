@@ -116,7 +116,7 @@ Status Session::truncate(int64_t position) {
   return {};
 }
 
-Status Session::adopt(kv::Store store, std::span<const int32_t> tokens) {
+Status Session::adopt(kv::Store store, std::span<const int32_t> tokens, std::string_view memory) {
   const kv::StoreConfig& ours = state_->store.config();
   const kv::StoreConfig& theirs = store.config();
   if (theirs.layers != ours.layers || theirs.kv_heads != ours.kv_heads || theirs.head_dim != ours.head_dim) {
@@ -149,7 +149,7 @@ Status Session::adopt(kv::Store store, std::span<const int32_t> tokens) {
     state_->planner->truncate(0);
     state_->planner->keys_dropped();
   }
-  return {};
+  return memory.empty() ? Status{} : state_->recall(memory);
 }
 
 }  // namespace ei

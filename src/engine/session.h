@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/cancel.h"
@@ -87,8 +88,11 @@ class Session {
   // Goes on with another cache of this model: one that was loaded, or a fork. It counts as a prompt that has just been
   // read: what the session knew of its own (recorded queries, the compression's clock, the planner's index and habits)
   // is forgotten. kUsage when its shape or types are not this session's, or it is longer than the context.
-  // `tokens`: the text it was made from, all of it or nothing.
-  Status adopt(kv::Store store, std::span<const int32_t> tokens = {});
+  // `tokens`: the text it was made from, all of it or nothing. `memory`: what memory() gave where it was saved; then
+  // logits, recorded queries and the compression's clock go on as well, as far as they belong to what the cache holds.
+  Status adopt(kv::Store store, std::span<const int32_t> tokens = {}, std::string_view memory = {});
+  // What goes on beside the cache, as bytes, for the note of a saved one.
+  std::string memory() const;
 
   // A second session behind the same text, whose KV method may be another: so a prompt is read once for many. It shares
   // the pages until one side writes, has the logits, the statistics and the recorded queries (as many as both windows

@@ -81,6 +81,8 @@ struct Session::State {
   // Compresses when it is due; the time and what was dropped go to the statistics.
   Status compress_if_due();
   Result<int64_t> compress();
+  // Goes on with what Session::memory() gave (memory_note.cpp).
+  Status recall(std::string_view memory);
   Status check_room(std::span<const int32_t> tokens, int64_t wanted) const;
   // Reads the logits of `rows` (rows of `out.normed`, ascending) one by one into `logits` and calls `on_row` for each.
   Status each_row(Rows out, std::span<const int64_t> rows, const std::function<void(int64_t row)>& on_row);

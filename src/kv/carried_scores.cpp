@@ -44,6 +44,28 @@ void CarriedScores::commit() {
   next_.clear();
 }
 
+void CarriedScores::save(ByteWriter& to) const {
+  to.put(static_cast<int64_t>(layers_.size()));
+  for (const Layer& layer : layers_) {
+    to.put(static_cast<int64_t>(layer.size()));
+    for (const std::vector<float>& set : layer) to.put_all(set);
+  }
+}
+
+bool CarriedScores::restore(ByteReader& from) {
+  layers_.clear();
+  int64_t layers = 0;
+  if (!from.get(layers)) return false;
+  for (int64_t i = 0; i < layers; ++i) {
+    int64_t sets = 0;
+    if (!from.get(sets)) return false;
+    Layer& layer = layers_.emplace_back();
+    for (int64_t set = 0; set < sets; ++set)
+      if (!from.get_all(layer.emplace_back())) return false;
+  }
+  return true;
+}
+
 void CarriedScores::trim(size_t layer, const std::vector<int64_t>& lengths) {
   if (layer >= layers_.size()) return;
   Layer& sets = layers_[layer];

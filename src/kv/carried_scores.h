@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kv/bytes.h"
 #include "policy/kv/method.h"
 
 namespace ei::kv {
@@ -21,6 +22,9 @@ class CarriedScores {
   void commit();
   void begin() { next_ = layers_; }
   void clear() { layers_.clear(); }
+  void save(ByteWriter& to) const;
+  // False: the bytes are damaged.
+  bool restore(ByteReader& from);
   // The kv_heads of a layer hold no more than this.
   void trim(size_t layer, const std::vector<int64_t>& lengths);
 

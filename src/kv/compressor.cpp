@@ -59,6 +59,30 @@ void Compressor::take(Stream& stream, const Compressor& from) {
   if (options().rule == from.options().rule) carried_ = from.carried_;
 }
 
+std::string Compressor::memory(Stream& stream) const {
+  ByteWriter to;
+  observer_.save(stream, to);
+  to.put_all(std::string(options().rule.name));
+  to.put(schedule_.generated());
+  carried_.save(to);
+  return to.take();
+}
+
+Status Compressor::recall(Stream& stream, std::string_view memory) {
+  restart();
+  ByteReader from(memory);
+  EI_RETURN_IF_ERROR(observer_.restore(stream, from));
+  std::string rule;
+  int64_t generated = 0;
+  CarriedScores carried = carried_;
+  if (!from.get_all(rule) || !from.get(generated) || !carried.restore(from) || !from.done())
+    return Error{ErrorKind::kUsage, "what the cache was saved with is damaged (a compression's state)"};
+  if (rule != options().rule.name) return {};
+  schedule_.resume(generated);
+  carried_ = std::move(carried);
+  return {};
+}
+
 void Compressor::rewound(const Store& store) {
   observer_.truncate(store.next_position());
   size_t index = 0;

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/backend.h"
@@ -43,6 +45,13 @@ class Compressor {
   void restart();
   // The cache goes on from where that of another compressor stands.
   void take(Stream& stream, const Compressor& from);
+  // What goes on beside the cache, as bytes: recorded queries, the schedule's clock, carried scores. Between chunks.
+  std::string memory(Stream& stream) const;
+  // Goes on with what memory() gave for this cache. Of another method nothing but the queries, where both observe
+  // alike. kUsage: the bytes are damaged.
+  Status recall(Stream& stream, std::string_view memory);
+  // Behind the cache stand no more tokens: a prompt ends here.
+  void forget_clock() { schedule_.restart(); }
   // The cache was rewound to its present end.
   void rewound(const Store& store);
 

@@ -7,6 +7,8 @@
 namespace ei::kv {
 namespace {
 
+const ScratchSlot kRestoredRows;
+
 // Calls copy(first, count) for every stretch of rows in which each follows the one before.
 template <typename Follows, typename Copy>
 void for_each_stretch(size_t rows, Follows follows, Copy copy) {
@@ -99,6 +101,58 @@ void Observer::take(Stream& stream, const Observer& from) {
   }
   for (int64_t row = 0; row < rows; ++row) held_.push_back({*(positions.end() - rows + row), row});
   step_ = from.step_;
+}
+
+void Observer::save(Stream& stream, ByteWriter& to) const {
+  to.put(shape_.window);
+  to.put(shape_.width);
+  to.put(static_cast<uint8_t>(shape_.sampled));
+  to.put_all(shape_.observed);
+  to.put(step_);
+  std::vector<int32_t> positions;
+  for (const Row& row : held_) positions.push_back(row.position);
+  to.put_all(positions);
+  if (held_.empty()) return;
+  std::vector<float> all(static_cast<size_t>(capacity() * shape_.width));
+  for (size_t layer = 0; layer < ring_of_.size(); ++layer) {
+    if (ring_of_[layer] < 0) continue;
+    stream.read(ring(static_cast<int>(layer)), all.data());
+    std::vector<float> rows;
+    for (const Row& row : held_)
+      rows.insert(rows.end(), all.begin() + row.at * shape_.width, all.begin() + (row.at + 1) * shape_.width);
+    to.put_all(rows);
+  }
+}
+
+Status Observer::restore(Stream& stream, ByteReader& from) {
+  truncate(0);
+  const Error damaged{ErrorKind::kUsage, "what the cache was saved with is damaged (recorded queries)"};
+  ObserverShape shape;
+  uint8_t sampled = 0;
+  int32_t step = 0;
+  std::vector<int32_t> positions;
+  const bool read = from.get(shape.window) && from.get(shape.width) && from.get(sampled) &&
+                    from.get_all(shape.observed) && from.get(step) && from.get_all(positions);
+  if (!read || step < 1) return damaged;
+  const bool ours = shape.window == shape_.window && shape.width == shape_.width && (sampled != 0) == shape_.sampled &&
+                    shape.observed == shape_.observed;
+  const auto count = static_cast<int64_t>(positions.size());
+  if (ours && (count > capacity() || !std::is_sorted(positions.begin(), positions.end()))) return damaged;
+  std::vector<float> rows;
+  for (size_t layer = 0; layer < shape.observed.size() && count > 0; ++layer) {
+    if (shape.observed[layer] == 0) continue;
+    if (!from.get_all(rows)) return damaged;
+    if (!ours) continue;
+    if (static_cast<int64_t>(rows.size()) != count * shape_.width) return damaged;
+    EI_ASSIGN_OR_RETURN(float* const staged, stream.shared(kRestoredRows, count * shape_.width));
+    std::copy(rows.begin(), rows.end(), staged);
+    stream.copy({staged, count, shape_.width, shape_.width}, ring(static_cast<int>(layer)).row_range(0, count));
+    EI_RETURN_IF_ERROR(stream.synchronize());
+  }
+  if (!ours) return {};
+  for (int64_t row = 0; row < count; ++row) held_.push_back({positions[static_cast<size_t>(row)], row});
+  step_ = step;
+  return {};
 }
 
 void Observer::truncate(int32_t position) {

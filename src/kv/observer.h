@@ -11,6 +11,7 @@
 
 #include "backend/backend.h"
 #include "base/result.h"
+#include "kv/bytes.h"
 #include "tensor/buffer.h"
 #include "tensor/matrix.h"
 
@@ -36,6 +37,11 @@ class Observer {
   // the same sample. None when the other has not watched what counts here. Its memory must stay until the stream has
   // run.
   void take(Stream& stream, const Observer& from);
+  // All that is held, as bytes; between chunks.
+  void save(Stream& stream, ByteWriter& to) const;
+  // Instead of what is held. What an observer of another shape has saved is read over: nothing is held then. kUsage:
+  // the bytes are damaged.
+  Status restore(Stream& stream, ByteReader& from);
   // Forgets the queries at `position` and behind.
   void truncate(int32_t position);
 

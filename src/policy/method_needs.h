@@ -1,4 +1,5 @@
-// What a method measures, in words: made of what its objects say, so that it cannot be wrong.
+// What a method needs, in words: what it measures, and where not every backend can. Made of what its objects say, so
+// that it cannot be wrong.
 #pragma once
 
 #include <string>

@@ -15,11 +15,11 @@ TEST(MethodNeeds, AreWhatTheObjectsSay) {
   EXPECT_EQ(needs("h2o"), "attention of up to 64 sampled queries");
   EXPECT_EQ(needs("keydiff"), "directions of keys");
   EXPECT_EQ(needs("critiprefill"), "scores of blocks");
-  EXPECT_EQ(needs("cumulative"), "scores of blocks");
+  EXPECT_EQ(needs("cumulative"), "scores of blocks; a CPU: the cuda backend does not count what blocks cover");
   EXPECT_EQ(needs("random-prefill"), "nothing");
   EXPECT_EQ(needs("expected"),
             "mean and covariance of up to 128 sampled queries before their rotation; lengths of values");
-  EXPECT_EQ(needs("quest"), "extremes of the keys of pages");
+  EXPECT_EQ(needs("quest"), "extremes of the keys of pages; a CPU: the cuda backend does not bound pages");
 }
 
 // A method of others says whose it is; what differs from the paper is one line.

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -42,6 +43,8 @@ class Guard {
     const int change_;
   };
   int64_t waits = 0;
+  // While the stream runs: behind every attention and every host job. Null: nobody asks.
+  std::function<void()> on_step;
 
  private:
   static size_t whole_pages(size_t bytes) {
@@ -81,7 +84,10 @@ class GuardedStream final : public Stream {
     inner_->add_rms_norm(x, sum, gain, eps, y);
   }
   void rotate_append(const RotateAppendParams& params) override { inner_->rotate_append(params); }
-  void attention(const kernels::AttentionParams& params) override { inner_->attention(params); }
+  void attention(const kernels::AttentionParams& params) override {
+    inner_->attention(params);
+    if (guard_.on_step) inner_->host([this] { guard_.on_step(); });
+  }
   void activate(Activation kind, Matrix gate, Matrix up, Matrix out) override { inner_->activate(kind, gate, up, out); }
   void softcap(Matrix x, float cap) override { inner_->softcap(x, cap); }
   void copy(Matrix from, Matrix to) override { inner_->copy(from, to); }
@@ -100,6 +106,7 @@ class GuardedStream final : public Stream {
     inner_->host([this, job = std::move(job)] {
       const Guard::Lifted closed(guard_, -1);
       job();
+      if (guard_.on_step) guard_.on_step();
     });
   }
   Result<Matrix> scratch(const ScratchSlot& slot, int64_t rows, int64_t cols) override {

@@ -11,7 +11,9 @@ Entry h2o_entry() {
       .method = {.name = "h2o",
                  .summary = "H2O: dense prefill, then the slots with most attention from all queries, and the recent",
                  .paper = "Zhang et al., 2023, arXiv 2306.14048",
-                 .changes = "sums estimated from sampled queries; exact when --kv-samples covers the text",
+                 .changes =
+                     "no running sums: each compression adds up the attention of sampled queries over what is left "
+                     "(all queries when --kv-samples covers the text), the mean over the heads of a group",
                  .kv = preset},
       .kv = {.name = "h2o",
              .about = "by the attention of queries over the whole text",

@@ -33,14 +33,19 @@ OptionField<KvOptions> choice(Enum KvOptions::*field, const char* (*name_of)(Enu
   return choice_field(field, std::move(names));
 }
 
-// The name of a method stands for its whole preset; what is given beside it goes on top.
+// The name of a method stands for its whole preset; what is given beside it goes on top. What a token reads of a cache
+// is no part of it: --method quest goes on reading pages, or is refused where a policy drops some.
 OptionField<KvOptions> preset_field() {
   std::vector<std::pair<std::string_view, KvRule>> names;
   for (const KvEntry& entry : kv_rules()) names.emplace_back(entry.name, KvRule{entry.name});
   OptionField<KvOptions> field = choice_field(&KvOptions::rule, std::move(names));
   field.set = [by_name = field.set](KvOptions& options, const std::string& value) -> Status {
     EI_RETURN_IF_ERROR(by_name(options, value));
-    options = find_kv_rule(options.rule)->preset;
+    KvOptions preset = find_kv_rule(options.rule)->preset;
+    preset.read = options.read;
+    preset.page = options.page;
+    preset.read_skip = options.read_skip;
+    options = preset;
     return {};
   };
   return field;

@@ -112,7 +112,7 @@ Status validate_pages(const KvOptions& options) {
   if (options.rule != KvRule::kKeepAll)
     return make_error(ErrorKind::kUsage,
                       "pages are chosen in a whole cache only, not in one that %s compresses; take "
-                      "--kv-policy full",
+                      "--kv-policy full, or --kv-read 0",
                       std::string(options.rule.name).c_str());
   return {};
 }

@@ -19,6 +19,9 @@ class KvSchedule {
   bool token_appended(bool over);
   // Another cache is gone on with, as if it had just been read.
   void restart() { generated_ = 0; }
+  // Tokens since the last prompt; a saved cache goes on with them.
+  int64_t generated() const { return generated_; }
+  void resume(int64_t generated) { generated_ = generated; }
 
  private:
   int64_t gap_;

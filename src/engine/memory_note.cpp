@@ -1,0 +1,42 @@
+// What a session goes on with beside its cache: logits, and when and by what the next compression decides.
+#include "engine/session_state.h"
+#include "kv/bytes.h"
+
+namespace ei {
+
+std::string Session::memory() const {
+  const State& state = *state_;
+  kv::ByteWriter to;
+  to.put(static_cast<int32_t>(position()));
+  to.put(static_cast<uint8_t>(state.compression_due));
+  to.put_all(state.logits);
+  to.put_all(state.compressor ? state.compressor->memory(*state.stream) : std::string());
+  return to.take();
+}
+
+Status Session::State::recall(std::string_view memory) {
+  kv::ByteReader from(memory);
+  int32_t position = 0;
+  uint8_t due = 0;
+  std::vector<float> saved_logits;
+  std::string compression;
+  const bool read = from.get(position) && from.get(due) && from.get_all(saved_logits) && from.get_all(compression);
+  const auto vocab = static_cast<size_t>(model.config().vocab);
+  const bool fits = saved_logits.empty() || saved_logits.size() == vocab;
+  if (!read || !from.done() || position < store.next_position() || !fits)
+    return Error{ErrorKind::kUsage, "what the cache was saved with is damaged"};
+  if (compressor && !compression.empty()) EI_RETURN_IF_ERROR(compressor->recall(*stream, compression));
+  if (position == store.next_position()) {
+    logits = std::move(saved_logits);
+    compression_due = compressor && due != 0;
+    return {};
+  }
+  // The cache was cut: what is left counts as a prompt.
+  if (compressor) {
+    compressor->forget_clock();
+    compressor->rewound(store);
+  }
+  return {};
+}
+
+}  // namespace ei
