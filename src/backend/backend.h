@@ -122,6 +122,10 @@ class Stream {
   // Does rotate_append make the angles itself, from RopeTable::rope and first_position, where cos and sin are null?
   virtual bool makes_angles() const { return false; }
   virtual void attention(const kernels::AttentionParams& params) = 0;
+  // Calls that have nothing to do with each other: each over a cache of its own, into rows of its own.
+  virtual void attention_each(std::span<const kernels::AttentionParams> calls) {
+    for (const kernels::AttentionParams& call : calls) attention(call);
+  }
   // out = activation(gate) * up
   virtual void activate(Activation kind, Matrix gate, Matrix up, Matrix out) = 0;
   // x = cap * tanh(x / cap)
@@ -150,6 +154,12 @@ class Stream {
   // Runs `job` on the host, in its turn: what was recorded before has finished, what follows has not begun. It may read
   // and write shared() memory and host data, and must not call the stream. Not run after a cancellation or a failure.
   virtual void host(std::function<void()> job) = 0;
+  // The same for `count` jobs that know nothing of each other, and may run side by side.
+  virtual void host_each(int64_t count, std::function<void(int64_t)> job) {
+    host([count, job = std::move(job)] {
+      for (int64_t i = 0; i < count; ++i) job(i);
+    });
+  }
 
   // Memory that lives until the stream does; grows, never shrinks. Contents undefined.
   virtual Result<Matrix> scratch(const ScratchSlot& slot, int64_t rows, int64_t cols) = 0;
@@ -193,6 +203,9 @@ class Backend {
   virtual std::string describe(DType key_type, DType value_type, std::span<const HostTensor> matrices) const = 0;
   virtual DType default_kv_type() const = 0;
   virtual int64_t preferred_chunk() const { return 512; }  // prompt tokens per chunk
+  // May rows of several sessions' generated tokens go through one stream, with cos and sin of any positions? Each then
+  // comes out bit for bit as it would alone.
+  virtual bool decodes_together() const { return false; }
   // Can blocks be rated by the peaks of rows (pack_keys, peak_scores) in such a cache? Otherwise row_scores does it,
   // slowly, where that is there.
   virtual bool rates_peaks(const kernels::KeyIndexShape& shape) const { return shape.grid.block % 8 == 0; }

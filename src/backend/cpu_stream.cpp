@@ -26,6 +26,7 @@ CpuStream::CpuStream(GgmlDevice& device, const DenseProvider* dense, std::string
       dense_(dense),
       isa_(std::move(isa)),
       rowwise_(kernels::choose_rowwise(isa_)),
+      few_(kernels::choose_few_rows(isa_)),
       cancel_(cancel),
       most_nodes_(most_nodes) {
   const size_t bytes =
@@ -160,21 +161,39 @@ void CpuStream::append_rows(const RotateAppendParams& params, Range rows) const 
   }
 }
 
-void CpuStream::attention(const kernels::AttentionParams& wanted) {
-  kernels::AttentionParams params = wanted;
-  params.prompt = phase_ == Phase::kPrompt;
-  const kernels::AttentionVariant* variant = kernels::choose_attention(params.kv.key_type, params.kv.value_type, isa_);
-  EI_CHECK(variant != nullptr);
-  const size_t bytes = variant->scratch_bytes(params, device_.threads());
-  void* memory = grow(attention_scratch_, bytes);
+void CpuStream::attention(const kernels::AttentionParams& wanted) { CpuStream::attention_each({&wanted, 1}); }
+
+// One node for all: no worker waits for another between two calls.
+void CpuStream::attention_each(std::span<const kernels::AttentionParams> calls) {
+  struct Call {
+    kernels::AttentionParams params;
+    const kernels::AttentionVariant* variant = nullptr;
+    size_t offset = 0;  // of its scratch
+    WorkQueue* queue = nullptr;
+  };
+  constexpr size_t kAligned = 64;
+  auto each = std::make_shared<std::vector<Call>>();
+  size_t bytes = 0;
+  for (const kernels::AttentionParams& wanted : calls) {
+    Call call{.params = wanted, .offset = bytes, .queue = &new_queue()};
+    call.params.prompt = phase_ == Phase::kPrompt;
+    call.variant = kernels::choose_attention(wanted.kv.key_type, wanted.kv.value_type, isa_);
+    EI_CHECK(call.variant != nullptr);
+    bytes += (call.variant->scratch_bytes(call.params, device_.threads()) + kAligned - 1) / kAligned * kAligned;
+    each->push_back(std::move(call));
+  }
+  auto* memory = static_cast<std::byte*>(grow(attention_scratch_, bytes));
   if (memory == nullptr) return;
-  WorkQueue& queue = new_queue();
   add(
-      [memory](Worker worker) {
-        if (worker.index == 0) std::memset(memory, 0, kernels::kScratchHeader);
+      [memory, each](Worker worker) {
+        if (worker.index > 0) return;
+        for (const Call& call : *each) std::memset(memory + call.offset, 0, kernels::kScratchHeader);
       },
       &times_.other_s);
-  add([variant, params, memory, &queue](Worker worker) { variant->run(params, memory, queue, worker); },
+  add(
+      [memory, each](Worker worker) {
+        for (const Call& call : *each) call.variant->run(call.params, memory + call.offset, *call.queue, worker);
+      },
       &times_.attention_s);
 }
 

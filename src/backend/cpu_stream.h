@@ -13,6 +13,7 @@
 #include "backend/cpu_weight.h"
 #include "backend/ggml_device.h"
 #include "base/cancel.h"
+#include "kernels/products/few_rows.h"
 #include "kernels/rowwise/rowwise.h"
 
 namespace ei {
@@ -33,6 +34,7 @@ class CpuStream : public Stream {
   void add_rms_norm(Matrix x, Matrix sum, const Weight* gain, float eps, Matrix y) override;
   void rotate_append(const RotateAppendParams& params) override;
   void attention(const kernels::AttentionParams& wanted) override;
+  void attention_each(std::span<const kernels::AttentionParams> calls) override;
   void activate(Activation kind, Matrix gate, Matrix up, Matrix out) override;
   void softcap(Matrix x, float cap) override;
   void copy(Matrix from, Matrix to) override;
@@ -46,6 +48,7 @@ class CpuStream : public Stream {
   void select_blocks(const kernels::SelectBlocksParams& params) override;
   void window_scores(const kernels::WindowScoreParams& params) override;
   void host(std::function<void()> job) override;
+  void host_each(int64_t count, std::function<void(int64_t)> job) override;
   Result<Matrix> scratch(const ScratchSlot& slot, int64_t rows, int64_t cols) override;
   Result<float*> shared(const ScratchSlot& slot, int64_t count) override;
   const void* stage(const void* data, size_t bytes) override;
@@ -64,6 +67,8 @@ class CpuStream : public Stream {
   // ggml multiplies a row alone by another kernel than several together, and rounds otherwise. A prompt's rows come in
   // multiples of this many, so that its cut changes nothing.
   virtual int64_t rows_together(const CpuWeight& weight) const;
+  // The same for generated tokens of several sessions: may they be multiplied together?
+  virtual bool tokens_together(const CpuWeight& weight) const;
   // Writes these rows of K and V into the store.
   void append_rows(const RotateAppendParams& params, Range rows) const;
   // `memory` with at least `bytes` bytes; what it held before stays until the next synchronize(). Null when there is
@@ -90,12 +95,14 @@ class CpuStream : public Stream {
   void matmul_unpacked(const CpuWeight& weight, Matrix x, Matrix y);
   void matmul_ggml(const CpuWeight& weight, Matrix x, Matrix y);
   void multiply_ggml(const CpuWeight& weight, Matrix x, Matrix y);
+  void matmul_few(const CpuWeight& weight, Matrix x, Matrix y);
   WorkQueue& new_queue();
 
   GgmlDevice& device_;
   const DenseProvider* dense_;  // null: ggml does all products
   const std::string isa_;
   const kernels::RowwiseVariant& rowwise_;
+  const kernels::FewRowsKernel* few_;  // null: ggml multiplies all generated tokens
   const CancelToken* cancel_;
   const size_t most_nodes_;
   Phase phase_ = Phase::kPrompt;

@@ -22,6 +22,10 @@ void CpuStream::matmul(const Weight& weight, Matrix x, Matrix y, const Weight* b
     matmul_packed(*own.packed, x, y);
   } else if (prompt && own.unpack && phase_tokens_ >= dense_->unpack_tokens()) {
     matmul_unpacked(own, x, y);
+  } else if (few_ != nullptr && own.few && phase_ == Phase::kGeneration) {
+    matmul_few(own, x, y);
+  } else if (phase_ == Phase::kGeneration && x.rows > 1 && !tokens_together(own)) {
+    for (int64_t row = 0; row < x.rows; ++row) matmul_ggml(own, x.row_range(row, 1), y.row_range(row, 1));
   } else {
     matmul_ggml(own, x, y);
   }
@@ -60,6 +64,25 @@ int64_t CpuStream::rows_together(const CpuWeight& weight) const {
   static_cast<void>(weight);
   return 16;  // the most that repacked weights are multiplied by
 #endif
+}
+
+bool CpuStream::tokens_together(const CpuWeight& weight) const {
+  return std::all_of(weight.parts.begin(), weight.parts.end(),
+                     [&](const WeightPart& part) { return device_.rows_alike(*part.tensor); });
+}
+
+void CpuStream::matmul_few(const CpuWeight& weight, Matrix x, Matrix y) {
+  auto* packed = static_cast<std::byte*>(grow(dense_scratch_, few_->packed_bytes(x.rows, x.cols)));
+  if (packed == nullptr) return;
+  add_queue([this, x, packed](WorkQueue& queue) { kernels::pack_few_rows(*few_, x, packed, queue); }, &matmul_own_s_);
+  for (const WeightPart& part : weight.parts) {
+    const kernels::FewRowsParams params{.weights = static_cast<const std::byte*>(part.tensor->data),
+                                        .row_bytes = static_cast<int64_t>(part.tensor->nb[1]),
+                                        .k = x.cols,
+                                        .x = packed,
+                                        .y = y.columns(part.first_row, part.rows)};
+    add_queue([this, params](WorkQueue& queue) { kernels::few_rows(*few_, params, queue); }, &matmul_own_s_);
+  }
 }
 
 // Rows that do not fill up a multiple of rows_together() are multiplied in a copy, with rows of zeros behind them. Few

@@ -72,6 +72,14 @@ void CpuStream::window_scores(const kernels::WindowScoreParams& params) {
   add([&variant, params, memory](Worker worker) { variant.merge(params, memory, worker); }, &times_.profile_s);
 }
 
+void CpuStream::host_each(int64_t count, std::function<void(int64_t)> job) {
+  add_queue(
+      [count, job = std::move(job)](WorkQueue& queue) {
+        for (int64_t i; (i = queue.take()) < count;) job(i);
+      },
+      &times_.plan_s);
+}
+
 void CpuStream::host(std::function<void()> job) {
   add(
       [job = std::move(job), this](Worker worker) {

@@ -48,6 +48,7 @@ struct CpuWeight : Weight {
   ~CpuWeight() override;
   std::vector<WeightPart> parts;                  // for matmul
   std::vector<ScaledRows> scaled;                 // behind it; empty for nearly all models
+  bool few = false;                               // in a form that kernels/products/few_rows.h reads
   std::vector<float> vector;                      // for norms and biases
   HostTensor table;                               // for embed: rows stay in the model file
   std::unique_ptr<DenseProvider::Packed> packed;  // for prompts through a provider, when it fitted the budget

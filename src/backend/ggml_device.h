@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "backend/slabs.h"
@@ -39,6 +40,9 @@ class GgmlDevice {
   Status compute(ggml_cgraph* graph, Watch& watch);
   // The buffer type that holds `type` weights [rows, cols] in a form with faster kernels, or null.
   ggml_backend_buffer_type_t repacked_type(ggml_type type, int64_t rows, int64_t cols) const;
+  // Does a row come out bit for bit the same, multiplied by this weight alone and among others? Tried out, once for
+  // each kind of weight.
+  bool rows_alike(const ggml_tensor& weight);
   // Room for a tensor of `bytes` in a buffer of that type; null, without a word, where the memory is not there.
   struct Place {
     std::shared_ptr<ggml_backend_buffer> buffer;
@@ -71,8 +75,10 @@ class GgmlDevice {
   void (*free_pool_)(ggml_threadpool*) = nullptr;
   void (*set_abort_)(ggml_backend_t, ggml_abort_callback, void*) = nullptr;
   std::vector<ggml_backend_buffer_type_t> extra_types_;
-  mutable std::map<ggml_backend_buffer_type_t, Slabs> slabs_;  // of the extra types
-  std::mutex mutex_;                                           // guards busy_
+  mutable std::map<ggml_backend_buffer_type_t, Slabs> slabs_;                   // of the extra types
+  std::mutex alike_mutex_;                                                      // guards alike_
+  std::map<std::tuple<int, int64_t, ggml_backend_buffer_type_t>, bool> alike_;  // by type, columns, form
+  std::mutex mutex_;                                                            // guards busy_
   std::condition_variable turn_ended_;
   bool busy_ = false;
   // ggml's work buffer could not grow. It keeps a pointer to the one it deleted before, so its backend is neither used

@@ -17,6 +17,9 @@ class GgmlStream : public CpuStream {
   void add_rms_norm(Matrix x, Matrix sum, const Weight* gain, float eps, Matrix y) override;
   void rotate_append(const RotateAppendParams& params) override;
   void attention(const kernels::AttentionParams& params) override;
+  void attention_each(std::span<const kernels::AttentionParams> calls) override {
+    for (const kernels::AttentionParams& call : calls) attention(call);
+  }
   void activate(Activation kind, Matrix gate, Matrix up, Matrix out) override;
   void softcap(Matrix x, float cap) override;
 
@@ -24,6 +27,7 @@ class GgmlStream : public CpuStream {
   // Products of ggml may round by the number of rows: none is cut.
   int64_t rows_at_once(int64_t rows, int64_t) const override { return rows; }
   int64_t rows_together(const CpuWeight&) const override { return 1; }
+  bool tokens_together(const CpuWeight&) const override { return true; }  // as libllama does
 
  private:
   ggml_tensor* tensor(Matrix matrix) const;                     // [cols, rows]

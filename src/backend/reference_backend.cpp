@@ -252,6 +252,7 @@ class ReferenceBackend : public Backend {
     return "reference: plain fp32 loops, one thread";
   }
   DType default_kv_type() const override { return DType::kF32; }
+  bool decodes_together() const override { return true; }
 
   Result<Buffer> allocate(size_t bytes) const override { return allocate_host(bytes); }
   Status copy_in(void* to, const void* from, size_t bytes) const override { return copy_within(to, from, bytes); }

@@ -44,6 +44,7 @@ class Engine {
 
  private:
   friend class Session;
+  friend class DecodeBatch;
   struct State;
   explicit Engine(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;

@@ -32,9 +32,15 @@ Status Generation::read(int64_t most, const Session::ProgressFn& progress) {
   return {};
 }
 
+void Generation::choose() noexcept try { chosen_ = sampler_->sample(session_->logits()); } catch (...) {
+  choice_failed_ = true;
+}
+
 Result<Generation::Piece> Generation::sample() {
   Piece piece;
-  const int32_t token = sampler_->sample(session_->logits());
+  if (choice_failed_) return make_error(ErrorKind::kMemory, "out of memory while a token was chosen");
+  const int32_t token = chosen_ ? *chosen_ : sampler_->sample(session_->logits());
+  chosen_.reset();
   EI_RETURN_IF_ERROR(sampler_->status());
   if (!options_.ignore_eos && session_->engine().tokenizer().is_end_of_generation(token)) {
     stop(Ending::kEndToken);

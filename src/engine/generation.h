@@ -40,6 +40,9 @@ class Generation {
   };
   // kSampling: the next token, from the session's logits.
   Result<Piece> sample();
+  // kFeeding, with the next logits there: chooses the token that the next sample() will take. It looks at nothing but
+  // logits and sampler, so that it may run beside those of other sessions. Does not throw.
+  void choose() noexcept;
   // kFeeding: gives the sampled token to the session.
   Status feed();
   // The same where somebody else has fed last_token(), with what came of it.
@@ -70,6 +73,8 @@ class Generation {
   Ending ending_ = Ending::kNone;
   int64_t left_ = 0;
   std::vector<int32_t> tokens_{};
+  std::optional<int32_t> chosen_{};
+  bool choice_failed_ = false;  // no memory
   std::optional<Error> failure_{};
 };
 

@@ -38,7 +38,7 @@ Result<Session::State::Rows> Session::State::record(std::span<const int32_t> chu
     for (int64_t row = tokens - wanted, end = 0; row < tokens; row = end) {
       end = std::min(tokens, row - row % act.piece() + act.piece());
       const model::Activations piece = act.rows(row, end - row);
-      attend(layer, piece, static_cast<int32_t>(first + row), blocks);
+      stream->attention(attention_of(layer, piece, static_cast<int32_t>(first + row), blocks));
       model.finish_layer(*stream, layer, piece);
     }
     if (on_layers && !last) stream->host([this, layer] { on_layers(layer + 1); });
@@ -48,21 +48,22 @@ Result<Session::State::Rows> Session::State::record(std::span<const int32_t> chu
   return out;
 }
 
-void Session::State::attend(int layer, const model::Activations& act, int32_t first_position, const BlockPlan* blocks) {
+kernels::AttentionParams Session::State::attention_of(int layer, const model::Activations& act, int32_t first_position,
+                                                      const BlockPlan* blocks) const {
   const model::Config& config = model.config();
   const Matrix q = model.query(act);
-  stream->attention({.q = q.data,
-                     .q_stride = q.stride,
-                     .out = act.attended.data,
-                     .out_stride = act.attended.stride,
-                     .tokens = q.rows,
-                     .num_heads = config.heads,
-                     .first_position = first_position,
-                     .scale = config.attention_scale,
-                     .scale_queries = config.scaled_queries,
-                     .window = config.per_layer[static_cast<size_t>(layer)].window,
-                     .plan = blocks,
-                     .kv = reading().view(layer)});
+  return {.q = q.data,
+          .q_stride = q.stride,
+          .out = act.attended.data,
+          .out_stride = act.attended.stride,
+          .tokens = q.rows,
+          .num_heads = config.heads,
+          .first_position = first_position,
+          .scale = config.attention_scale,
+          .scale_queries = config.scaled_queries,
+          .window = config.per_layer[static_cast<size_t>(layer)].window,
+          .plan = blocks,
+          .kv = reading().view(layer)};
 }
 
 }  // namespace ei

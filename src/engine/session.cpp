@@ -12,19 +12,24 @@ namespace ei {
 Session::Session(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Session::~Session() = default;
 
-Status Session::decode(int32_t token) {
-  State& state = *state_;
-  if (position() >= state.context) {
+Status Session::State::check_token(int32_t token) const {
+  if (reading().next_position() >= context) {
     return make_error(ErrorKind::kUsage, "the context of %lld tokens is full; raise --ctx-size",
-                      static_cast<long long>(state.context));
+                      static_cast<long long>(context));
   }
-  if (token < 0 || token >= state.model.config().vocab) {
+  if (token < 0 || token >= model.config().vocab) {
     return make_error(ErrorKind::kUsage, "token %d is not in the vocabulary", token);
   }
+  return {};
+}
+
+Status Session::decode(int32_t token) {
+  State& state = *state_;
+  EI_RETURN_IF_ERROR(state.check_token(token));
   state.prompt.reset();
   const double start = now_s();
   state.stream->enter(Phase::kGeneration, 1);
-  if (state.pages && state.reading().exact()) {  // slots are positions
+  if (!state.reads_all()) {
     EI_ASSIGN_OR_RETURN(state.reads_pages, state.pages->begin_token(position()));
   }
   Result<State::Rows> fed = state.forward({&token, 1}, {.tail = 1, .logits = 1}, /*plan=*/false);
@@ -33,16 +38,19 @@ Status Session::decode(int32_t token) {
   EI_ASSIGN_OR_RETURN(const State::Rows rows, std::move(fed));
   state.logits.resize(static_cast<size_t>(rows.logits.cols));
   state.stream->read(rows.logits, state.logits.data());
-  const double fed_s = now_s() - start;
-  SessionStats& stats = state.stats;
+  return state.token_fed(now_s() - start, paged);
+}
+
+Status Session::State::token_fed(double fed_s, bool paged) {
+  const double start = now_s();
   ++stats.generated_tokens;
-  const bool was_compressed = !state.reading().exact();
+  const bool was_compressed = !reading().exact();
   if (was_compressed) ++stats.compressed_tokens;
   if (paged) ++stats.paged_tokens;
   (was_compressed ? stats.compressed_s : stats.full_s) += fed_s;
-  if (state.compressor && state.compressor->token_appended(state.reading())) state.compression_due = true;
-  const Status compressed = state.compress_if_due();
-  stats.decode_s += now_s() - start;
+  if (compressor && compressor->token_appended(reading())) compression_due = true;
+  const Status compressed = compress_if_due();
+  stats.decode_s += fed_s + now_s() - start;
   return compressed;
 }
 

@@ -115,6 +115,7 @@ class Session {
 
  private:
   friend class Engine;
+  friend class DecodeBatch;
   struct State;
   explicit Session(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;

@@ -73,6 +73,17 @@ struct Session::State {
   // What the next token reads, and is appended to.
   kv::Store& reading() { return view ? *view : store; }
   const kv::Store& reading() const { return view ? *view : store; }
+  Status check_token(int32_t token) const;
+  // Behind a generated token whose logits are there: statistics, and a compression where it is due.
+  Status token_fed(double fed_s, bool paged);
+  // Does a generated token read all slots? Pages are chosen only where slots are positions.
+  bool reads_all() const { return !pages || !reading().exact(); }
+  bool same_pages(const State& other) const {
+    const kv::StoreConfig& own = store.config();
+    const kv::StoreConfig& theirs = other.store.config();
+    return own.key_type == theirs.key_type && own.value_type == theirs.value_type &&
+           own.page_slots == theirs.page_slots;
+  }
   // Does the planner decide what this chunk reads? Only where slots are positions.
   bool sparse() const { return planner.has_value() && store.exact(); }
   // Reads at most `most` tokens of `prompt` and hands over the logits that are wanted.
@@ -87,6 +98,9 @@ struct Session::State {
   // Reads the logits of `rows` (rows of `out.normed`, ascending) one by one into `logits` and calls `on_row` for each.
   Status each_row(Rows out, std::span<const int64_t> rows, const std::function<void(int64_t row)>& on_row);
 
+  kernels::AttentionParams attention_of(int layer, const model::Activations& act, int32_t first_position,
+                                        const BlockPlan* blocks) const;
+
   // Why the method left nothing out: acted.cpp.
   std::string why_all_was_read() const;
   std::string why_all_was_kept() const;
@@ -94,7 +108,6 @@ struct Session::State {
  private:
   // Records the forward pass: prefill.cpp.
   Result<Rows> record(std::span<const int32_t> chunk, Wanted wanted, bool plan);
-  void attend(int layer, const model::Activations& act, int32_t first_position, const BlockPlan* blocks);
   std::vector<RopeTable> stage_angles(int32_t first_position, int64_t tokens);
 };
 

@@ -6,6 +6,7 @@
 
 #include "backend/dense_provider.h"
 #include "base/cores.h"
+#include "engine/decode_batch.h"
 #include "eval/prose.h"
 #include "gguf/tensor_type.h"
 #include "kernels/products/gemm.h"
@@ -144,6 +145,36 @@ TEST_P(CutsOfType, ChangeNoLogit) {
       const std::vector<float> logits = our_logits(*engine, prompt, batch, std::nullopt);
       if (whole.empty()) whole = logits;
       EXPECT_TRUE(logits == whole) << threads << " threads, batch " << batch;
+    }
+  }
+}
+
+// The same for generated tokens: alone, and with those of other sessions in one pass.
+TEST_P(CutsOfType, NeighboursChangeNoLogit) {
+  const RandomModelFile file(small_spec("llama", GetParam()));
+  const std::unique_ptr<Engine> engine = load_engine(file.path(), "cpu", Maths{"", ""}.options(1));
+  ASSERT_NE(engine, nullptr);
+  DecodeBatch batch(*engine);
+  const auto read = [&](int64_t tokens) {
+    auto session = engine->new_session({});
+    EXPECT_TRUE(session.ok() && (*session)->prefill(random_tokens(tokens, engine->config().vocab, 7)).ok());
+    return std::move(*session);
+  };
+  for (const int64_t count : {2, 3, 6}) {
+    std::vector<std::unique_ptr<Session>> together;
+    std::vector<DecodeBatch::Feed> feeds;
+    for (int64_t i = 0; i < count; ++i) {
+      together.push_back(read(11 + 3 * i));
+      feeds.push_back({.session = together.back().get(), .token = static_cast<int32_t>(3 + i)});
+    }
+    batch.decode(feeds);
+    for (int64_t i = 0; i < count; ++i) {
+      ASSERT_TRUE(feeds[static_cast<size_t>(i)].status.ok());
+      const auto alone = read(11 + 3 * i);
+      ASSERT_TRUE(alone->decode(static_cast<int32_t>(3 + i)).ok());
+      const std::span<const float> logits = together[static_cast<size_t>(i)]->logits();
+      EXPECT_TRUE(std::equal(logits.begin(), logits.end(), alone->logits().begin(), alone->logits().end()))
+          << i << " of " << count;
     }
   }
 }

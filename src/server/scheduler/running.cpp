@@ -84,11 +84,13 @@ Status Running::sample() {
   return {};
 }
 
-void Running::generate() try {
-  if (generation_->stage() == Generation::Stage::kFeeding) {
-    const Status fed = generation_->feed();
-    if (!fed.ok()) return fail(fed.error());
-  }
+DecodeBatch::Feed Running::feed() {
+  return {.session = session_.get(), .token = generation_->last_token(), .then = [this] { generation_->choose(); }};
+}
+
+void Running::fed(const Status& status) try {
+  const Status taken = generation_->fed(status);
+  if (!taken.ok()) return fail(taken.error());
   if (generation_->stage() == Generation::Stage::kSampling) {
     const Status sampled = sample();
     if (!sampled.ok()) return fail(sampled.error());

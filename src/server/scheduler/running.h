@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "engine/decode_batch.h"
 #include "engine/generation.h"
 #include "engine/session.h"
 #include "server/scheduler/task.h"
@@ -33,8 +34,10 @@ class Running {
 
   // A chunk of at most `most` tokens; behind the last one the first token of the answer is sent at once.
   void read(int64_t most);
-  // One token: fed, and the next one sampled and sent.
-  void generate();
+  // Behind its prompt: the token that goes through the model next, and what is done with what came of it. The next one
+  // is sampled and sent.
+  DecodeBatch::Feed feed();
+  void fed(const Status& status);
   // Nobody waits for it any more.
   void cancel();
   // Once it has ended: tells the sink. The scheduler has put its figures in order by then, so that whoever asks for

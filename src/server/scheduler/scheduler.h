@@ -1,5 +1,6 @@
 // Scheduler: one thread that owns every session and decides whose chunk or token is computed next. The running task
-// that has had the least time goes first, so that a long prompt holds nobody up and nobody starves it.
+// that has had the least time goes first, so that a long prompt holds nobody up and nobody starves it. Tokens of all
+// tasks that are behind their prompts go through the model together.
 #pragma once
 
 #include <atomic>
@@ -11,10 +12,12 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "engine/decode_batch.h"
 #include "engine/engine.h"
 #include "server/cache/prefix_cache.h"
 #include "server/scheduler/figures.h"
@@ -81,6 +84,9 @@ class Scheduler {
   Result<Prefix> find_prefix(const Task& task, int slot, const std::string& space);
   Running* next();
   void step(Running& running);
+  void read(Running& running);
+  void generate(Running& first);
+  void stepped(std::span<Running* const> tasks);
   int64_t chunk_for(const Running& running) const;
   void finish(int slot);
   void hold(int slot, HeldText text);
@@ -92,6 +98,7 @@ class Scheduler {
   const SchedulerOptions options_;
 
   // Of the compute thread.
+  DecodeBatch batch_;
   std::vector<Slot> slots_;
   PrefixCache cache_;
   double prompt_token_s_ = 0;  // what a token of a prompt took last

@@ -1,0 +1,47 @@
+#include "kernels/products/few_rows.h"
+
+#include <algorithm>
+
+namespace ei::kernels {
+
+namespace {
+constexpr int64_t kTileWeights = 4;    // rows of weights that a kernel takes
+constexpr int64_t kPieceWeights = 32;  // and that a worker takes
+}  // namespace
+
+const FewRowsKernel* choose_few_rows(std::string_view isa) {
+#if defined(__aarch64__)
+  const FewRowsKernel& kernel = i8mm_few_rows();
+  if ((isa.empty() || isa == kernel.name) && kernel.usable()) return &kernel;
+#else
+  static_cast<void>(isa);
+#endif
+  return nullptr;
+}
+
+void pack_few_rows(const FewRowsKernel& kernel, Matrix x, std::byte* to, WorkQueue& queue) {
+  const int64_t blocks = x.cols / 32;
+  for (int64_t pair; (pair = queue.take()) < (x.rows + 1) / 2;) {
+    const float* first = x.data + 2 * pair * x.stride;
+    const float* second = 2 * pair + 1 < x.rows ? first + x.stride : nullptr;
+    kernel.pack(first, second, blocks, x.rows == 1, to + static_cast<size_t>(pair * blocks) * kernel.pair_block_bytes);
+  }
+}
+
+void few_rows(const FewRowsKernel& kernel, const FewRowsParams& params, WorkQueue& queue) {
+  const Matrix& y = params.y;
+  for (int64_t piece; (piece = queue.take()) < (y.cols + kPieceWeights - 1) / kPieceWeights;) {
+    const int64_t end = std::min(y.cols, (piece + 1) * kPieceWeights);
+    for (int64_t column = piece * kPieceWeights; column < end; column += kTileWeights) {
+      kernel.multiply({.weights = params.weights + column * params.row_bytes,
+                       .row_bytes = params.row_bytes,
+                       .blocks = params.k / 32,
+                       .x = params.x,
+                       .rows = y.rows,
+                       .y = y.data + column,
+                       .y_stride = y.stride});
+    }
+  }
+}
+
+}  // namespace ei::kernels

@@ -1,0 +1,58 @@
+// Products of a few rows by weights of four bits as the model file has them (Q4_1: y[m, n] = x[m, k] W[n, k]^T), for
+// generated tokens. Rows of x become integers of eight bits, by blocks of 32 with a scale each. Every element of y adds
+// its blocks in one order, by one chain of fused multiply-adds: results depend neither on the number of rows nor on the
+// workers, so a token comes out alone as among others.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/workers.h"
+#include "tensor/matrix.h"
+
+namespace ei::kernels {
+
+// Four rows of weights by all rows of x.
+struct FewRowsTile {
+  const std::byte* weights = nullptr;  // blocks: scale and minimum in f16, 16 bytes of two four-bit numbers each
+  int64_t row_bytes = 0;               // of the weights
+  int64_t blocks = 0;                  // of 32 columns
+  const std::byte* x = nullptr;        // packed
+  int64_t rows = 0;                    // of x
+  float* y = nullptr;                  // [rows, 4]
+  int64_t y_stride = 0;
+};
+
+struct FewRowsKernel {
+  std::string_view name;        // of the attention variant that EI_CPU_ISA caps it by
+  bool (*usable)();             // does this CPU have it?
+  size_t pair_block_bytes = 0;  // a block of two rows of x, packed
+  // A pair of rows; `second` is null where there is none. A single row of x is a pair of its own kind: `alone`.
+  void (*pack)(const float* first, const float* second, int64_t blocks, bool alone, std::byte* to);
+  void (*multiply)(const FewRowsTile& tile);
+
+  size_t packed_bytes(int64_t rows, int64_t cols) const {
+    return static_cast<size_t>((rows + 1) / 2 * (cols / 32)) * pair_block_bytes;
+  }
+};
+
+// The kernel of this CPU, or null where there is none; `isa` caps it as it caps attention's.
+const FewRowsKernel* choose_few_rows(std::string_view isa);
+#if defined(__aarch64__)
+const FewRowsKernel& i8mm_few_rows();
+#endif
+
+// Both are called by every worker with the same arguments; `queue` starts reset. All workers must have left
+// pack_few_rows() before one enters few_rows().
+void pack_few_rows(const FewRowsKernel& kernel, Matrix x, std::byte* to, WorkQueue& queue);
+struct FewRowsParams {
+  const std::byte* weights = nullptr;  // [y.cols, row_bytes]
+  int64_t row_bytes = 0;
+  int64_t k = 0;                 // a multiple of 32
+  const std::byte* x = nullptr;  // packed
+  Matrix y;                      // [m, n], n a multiple of 4
+};
+void few_rows(const FewRowsKernel& kernel, const FewRowsParams& params, WorkQueue& queue);
+
+}  // namespace ei::kernels
