@@ -21,6 +21,7 @@ struct Params {
   int probabilities = 0;
   bool timings_per_token = false;
   bool return_progress = false;
+  bool return_heads = false;
   bool return_tokens = false;
   bool cache_prompt = true;
   int slot = -1;

@@ -52,12 +52,21 @@ void Running::update() {
   report_.kv_bytes = session_->store().bytes() + (session_->has_view() ? session_->reading().bytes() : 0);
 }
 
+void Running::trace(bool at_end) {
+  if (!task_.heads) return;
+  HeadTrace heads = trace_heads(*session_, traced_);
+  traced_ += heads.columns.size();
+  if (at_end) heads.summary = report::head_summaries(*session_);
+  report_.heads = std::make_shared<const HeadTrace>(std::move(heads));
+}
+
 void Running::read(int64_t most) try {
   if (report_.read_tokens == 0) task_.sink->progress(report_);
   const Status read = generation_->read(most);
   if (!read.ok()) return fail(read.error());
   update();
   report_.prompt_s = now_s() - start_s_;
+  trace(/*at_end=*/false);
   task_.sink->progress(report_);
   if (generation_->stage() == Generation::Stage::kSampling) {
     // The logits are there; whoever waits for the first token need not wait for its next turn.
@@ -105,6 +114,7 @@ void Running::end() {
   if (generation_->failure()) return fail(*generation_->failure());
   ended_ = true;
   update();
+  trace(/*at_end=*/true);
   report_.ending = generation_->ending();
   report_.stopped_by = generation_->stopped_by();
 }

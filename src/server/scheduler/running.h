@@ -48,6 +48,7 @@ class Running {
   Running(uint64_t id, Task task, std::string space, std::unique_ptr<Session> session,
           std::unique_ptr<Generation> generation);
   void update();
+  void trace(bool at_end);
   Status sample();
   void fail(const Error& error);
   void end();
@@ -60,6 +61,7 @@ class Running {
   TaskReport report_{};
   double start_s_ = 0;
   double first_token_s_ = 0;
+  size_t traced_ = 0;  // segments
   bool ended_ = false;
   std::optional<Error> error_{};
 };

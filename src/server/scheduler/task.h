@@ -14,6 +14,7 @@
 #include "engine/generate.h"
 #include "engine/generation.h"
 #include "policy/method_choice.h"
+#include "server/scheduler/head_trace.h"
 
 namespace ei::server {
 
@@ -48,6 +49,7 @@ struct TaskReport {
   uint32_t seed = 0;
   Generation::Ending ending = Generation::Ending::kNone;
   std::string stopped_by{};
+  std::shared_ptr<const HeadTrace> heads{};  // where Task::heads asks for it
 };
 
 // Calls come on the compute thread, in this order: progress*, token*, then finished or failed, once.
@@ -68,6 +70,7 @@ struct Task {
   bool cache_prompt = true;  // take a prefix that is held, and hold this text afterwards
   int slot = -1;             // of this slot alone; -1: any
   int probabilities = 0;     // how many to report for each token
+  bool heads = false;        // trace the heads while the prompt is read
   double deadline_s = 0;     // by the clock of now_s(); 0: none
   uint64_t after = 0;        // begins when that task's prompt has been read, whose cache it shares
   std::shared_ptr<CancelToken> cancel{};
