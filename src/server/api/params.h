@@ -28,6 +28,7 @@ struct Params {
   double timeout_s = 0;  // 0: none
   bool verbose = false;
   bool echo = false;
+  bool scores_prompt = false;
   std::vector<std::string> response_fields{};
 };
 
