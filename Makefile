@@ -27,7 +27,7 @@ for_this_machine = EI_PORTABLE=OFF EI_CPU_TARGET= tools/deps.sh llama
 configure_here = $(call configure_in,$(1),build/$(1))
 ctest = ctest --output-on-failure --no-tests=error -j $(JOBS) --test-dir
 # These need a GPU, a download, many minutes, MPI or Python packages; run them with ctest -L.
-opt_in := ^(gpu|slow|model|mpi|python)$$
+opt_in := ^(gpu|slow|model|mpi|python|browser|compat)$$
 
 # clang 14 compiles instrumented code in two thirds of the time; without it, or its sanitizer's library, g++ does. Asked when
 # used, since `deps` may install it.

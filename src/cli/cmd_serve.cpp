@@ -74,6 +74,7 @@ Result<server::ServerOptions> server_options(const CommandContext& context, cons
   options.slot_save_path = settings.slot_save_path;
   options.slots = !settings.no_slots;
   options.metrics = settings.metrics;
+  options.page = !settings.no_ui;
   options.version = version();
   options.commit = build_commit();
   if (settings.verbose) options.log = [&console = context.console](const std::string& line) { console.detail(line); };

@@ -148,6 +148,7 @@ struct Settings {
   bool slots = false;
   bool no_slots = false;
   bool metrics = false;
+  bool no_ui = false;
   bool fixed_method = false;
   int64_t drain_seconds = 30;
 

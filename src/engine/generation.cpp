@@ -24,8 +24,8 @@ Result<std::unique_ptr<Generation>> Generation::begin(Session& session, std::spa
   return made;
 }
 
-Status Generation::read(int64_t most, const Session::ProgressFn& progress) {
-  EI_ASSIGN_OR_RETURN(left_, session_->read_chunk(most, progress));
+Status Generation::read(int64_t most, const Session::ProgressFn& progress, const Session::LogitsFn& on_logits) {
+  EI_ASSIGN_OR_RETURN(left_, session_->read_chunk(most, progress, on_logits));
   if (left_ > 0) return {};
   stage_ = Stage::kSampling;
   if (options_.max_tokens == 0) stop(Ending::kLength);
@@ -44,6 +44,7 @@ Result<Generation::Piece> Generation::sample() {
   EI_RETURN_IF_ERROR(sampler_->status());
   if (!options_.ignore_eos && session_->engine().tokenizer().is_end_of_generation(token)) {
     stop(Ending::kEndToken);
+    piece.end = token;
     return piece;
   }
   piece.token = token;

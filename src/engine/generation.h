@@ -31,11 +31,13 @@ class Generation {
 
   Stage stage() const { return stage_; }
   // kReading: a chunk of at most `most` tokens (0: as many as the session takes).
-  Status read(int64_t most = 0, const Session::ProgressFn& progress = nullptr);
+  Status read(int64_t most = 0, const Session::ProgressFn& progress = nullptr,
+              const Session::LogitsFn& on_logits = nullptr);
   int64_t left_to_read() const { return left_; }
 
   struct Piece {
     int32_t token = text::kNoToken;  // kNoToken: the end of generation was sampled
+    int32_t end = text::kNoToken;    // by this token
     std::string text{};              // complete UTF-8 that may be shown now
   };
   // kSampling: the next token, from the session's logits.

@@ -24,9 +24,9 @@ Status Session::evaluate(std::span<const int32_t> tokens, const LogitsFn& on_log
 
 Status Session::begin_prompt(std::vector<int32_t> tokens) { return state_->begin_prompt(tokens, 1); }
 
-Result<int64_t> Session::read_chunk(int64_t most, const ProgressFn& progress) {
+Result<int64_t> Session::read_chunk(int64_t most, const ProgressFn& progress, const LogitsFn& on_logits) {
   if (!state_->prompt) return Error{ErrorKind::kUsage, "no prompt is being read"};
-  EI_RETURN_IF_ERROR(state_->read_chunk(most, nullptr, progress, nullptr));
+  EI_RETURN_IF_ERROR(state_->read_chunk(most, on_logits, progress, nullptr));
   return state_->prompt ? state_->prompt->left() : 0;
 }
 

@@ -66,7 +66,9 @@ class Session {
   // read_chunk() reads at most `most` tokens (0: batch()) and says how many are left. Where a prompt is cut changes
   // nothing. After an error, and after any other call that changes the session, begin again with what is left.
   Status begin_prompt(std::vector<int32_t> tokens);
-  Result<int64_t> read_chunk(int64_t most = 0, const ProgressFn& progress = nullptr);
+  // `on_logits`: as for evaluate().
+  Result<int64_t> read_chunk(int64_t most = 0, const ProgressFn& progress = nullptr,
+                             const LogitsFn& on_logits = nullptr);
   // Feeds one generated token, and compresses the cache when the schedule says so. kInterrupted with the token fed when
   // that compression was cancelled: the cache is unchanged then, and the next token tries again.
   Status decode(int32_t token);

@@ -11,6 +11,7 @@
 #include "engine/prompt.h"
 #include "server/api/api.h"
 #include "server/api/keys.h"
+#include "server/page.h"
 #include "server/text_thread.h"
 
 namespace ei::server {
@@ -56,6 +57,9 @@ void Server::Impl::handle(HttpRequest request, std::shared_ptr<Reply> reply) {
   if (is_health(request)) {
     if (draining) return refuse({.status = 503, .type = "unavailable_error", .message = "the server is stopping"});
     return reply->send({.body = R"({"status":"ok"})"});
+  }
+  if (options.page && request.method == "GET") {
+    if (std::optional<HttpResponse> file = page_response(request.path)) return reply->send(std::move(*file));
   }
   if (!may_enter(request, options.keys))
     return refuse({.status = 401, .type = "authentication_error", .message = "a valid API key is needed"});

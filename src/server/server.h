@@ -27,6 +27,7 @@ struct ServerOptions {
   std::string slot_save_path{};     // empty: slots are not saved
   bool slots = true;                // is /slots there?
   bool metrics = false;             // is /metrics there?
+  bool page = true;                 // is there a page at /?
   std::string version{};
   std::string commit{};
   std::function<void(const std::string& line)> log{};  // one line a request, from any thread; may be null

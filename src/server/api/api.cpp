@@ -97,6 +97,8 @@ void submit(const Call& call, TextRequest request) {
       task.cache_prompt = params.cache_prompt;
       task.slot = n == 0 ? params.slot : -1;
       task.probabilities = params.probabilities;
+      task.heads = params.return_heads;
+      task.scores_prompt = params.scores_prompt;
       task.deadline_s = params.timeout_s > 0 ? now_s() + params.timeout_s : 0;
       task.cancel = responder->cancel();
       task.sink = responder->sink_of(choice.index);

@@ -21,6 +21,9 @@ struct Facts {
 
 Json timings_json(const TaskReport& report);
 Json progress_json(const TaskReport& report);
+// The heads of a prompt read sparsely: the segments of this chunk, and all of them at the end (as `run --json`).
+Json head_trace_json(const HeadTrace& heads);
+Json head_summary_json(const HeadTrace& heads);
 Json usage_json(const std::vector<Choice>& choices);
 const char* finish_reason(const TaskReport& report);
 // The log-probabilities of tokens, with those of the likeliest beside each.

@@ -1,4 +1,6 @@
 // /completion, /v1/completions, /v1/chat/completions: text for a prompt.
+#include <algorithm>
+
 #include "server/api/api.h"
 
 namespace ei::server {
@@ -14,7 +16,7 @@ void read_logprobs(Fields& fields, Params& params) {
     if (params.probabilities == 0) params.probabilities = 1;
     return;
   }
-  params.probabilities = static_cast<int>(fields.whole("logprobs", 0, 0, 100));
+  params.probabilities = static_cast<int>(std::max<int64_t>(fields.whole("logprobs", 0, 0, 100), 1));
 }
 }  // namespace
 
@@ -41,8 +43,10 @@ void route_text_completion(const Call& call) {
   request.params = read_params(fields, call.api.options.limits, call.api.tokenizer());
   read_logprobs(fields, request.params);
   request.params.echo = fields.flag("echo", false);
-  if (request.params.echo && (request.params.probabilities > 0 || request.params.stream))
-    fields.fail("echo", "does not go with 'logprobs' or 'stream' yet");
+  if (request.params.echo && request.params.stream) fields.fail("echo", "does not go with 'stream'");
+  // OpenAI's 0 asks for the tokens' own log-probabilities alone.
+  request.params.scores_prompt = request.params.echo && fields.has("logprobs");
+  if (request.params.scores_prompt) request.params.cache_prompt = false;
   Prompts prompts = fields.error() ? Prompts{} : read_prompts(fields, "prompt", call.api.tokenizer());
   if (fields.error()) return call.refuse(*fields.error());
   request.prompts = std::move(prompts.tokens);

@@ -1,9 +1,19 @@
 // /v1/models, /props, /version, /slots: what this server is and does.
 #include <ctime>
 
+#include "policy/registry.h"
 #include "server/api/api.h"
 
 namespace ei::server {
+
+namespace {
+Json methods_json() {
+  Json list = Json::array();
+  for (const policy::Method& method : policy::methods())
+    list.push_back({{"name", method.name}, {"summary", method.summary}});
+  return list;
+}
+}  // namespace
 
 void route_models(const Call& call) {
   const Api& api = call.api;
@@ -39,6 +49,10 @@ void route_props(const Call& call) {
            {"endpoint_slots", api.options.slots},
            {"endpoint_metrics", api.options.metrics},
            {"chat_template", api.options.chat_template.empty() ? tokenizer.chat_template() : api.options.chat_template},
+           {"has_chat_template", api.chat.has_value()},
+           {"method", api.options.limits.defaults.method.method},
+           {"request_methods", api.options.limits.request_methods},
+           {"methods", methods_json()},
            {"bos_token", spelled(tokenizer.bos())},
            {"eos_token", spelled(tokenizer.eos())},
            {"build_info", "b" + api.options.version + "-" + api.options.commit}});

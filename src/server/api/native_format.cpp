@@ -115,28 +115,32 @@ Json timings_json(const TaskReport& report) {
   };
   const double predicted_ms = report.generate_s * 1e3;
   const int64_t steps = std::max<int64_t>(report.generated_tokens - 1, 0);  // the first comes with the prompt
-  return {{"cache_n", report.cached_tokens},
-          {"prompt_n", report.read_tokens},
-          {"prompt_ms", report.prompt_s * 1e3},
-          {"prompt_per_token_ms", each_ms(report.read_tokens, report.prompt_s)},
-          {"prompt_per_second", rate(report.read_tokens, report.prompt_s)},
-          {"predicted_n", report.generated_tokens},
-          {"predicted_ms", predicted_ms},
-          {"predicted_per_token_ms", each_ms(steps, report.generate_s)},
-          {"predicted_per_second", predicted_ms > 0 ? 1e3 / predicted_ms * static_cast<double>(steps) : 0.0},
-          {"queue_ms", report.queue_s * 1e3},
-          {"density", report.density},
-          {"kv_tokens_kept", report.kv_tokens_kept},
-          {"kv_tokens_total", report.kv_tokens_total},
-          {"kv_bytes", report.kv_bytes},
-          {"compressions", report.compressions}};
+  Json json = {{"cache_n", report.cached_tokens},
+               {"prompt_n", report.read_tokens},
+               {"prompt_ms", report.prompt_s * 1e3},
+               {"prompt_per_token_ms", each_ms(report.read_tokens, report.prompt_s)},
+               {"prompt_per_second", rate(report.read_tokens, report.prompt_s)},
+               {"predicted_n", report.generated_tokens},
+               {"predicted_ms", predicted_ms},
+               {"predicted_per_token_ms", each_ms(steps, report.generate_s)},
+               {"predicted_per_second", predicted_ms > 0 ? 1e3 / predicted_ms * static_cast<double>(steps) : 0.0},
+               {"queue_ms", report.queue_s * 1e3},
+               {"density", report.density},
+               {"kv_tokens_kept", report.kv_tokens_kept},
+               {"kv_tokens_total", report.kv_tokens_total},
+               {"kv_bytes", report.kv_bytes},
+               {"compressions", report.compressions}};
+  if (report.heads && !report.heads->summary.empty()) json["heads"] = head_summary_json(*report.heads);
+  return json;
 }
 
 Json progress_json(const TaskReport& report) {
-  return {{"total", report.prompt_tokens},
-          {"cache", report.cached_tokens},
-          {"processed", report.cached_tokens + report.read_tokens},
-          {"time_ms", report.prompt_s * 1e3}};
+  Json json = {{"total", report.prompt_tokens},
+               {"cache", report.cached_tokens},
+               {"processed", report.cached_tokens + report.read_tokens},
+               {"time_ms", report.prompt_s * 1e3}};
+  if (report.heads && !report.heads->columns.empty()) json["heads"] = head_trace_json(*report.heads);
+  return json;
 }
 
 Json probabilities_json(const std::vector<TaskToken>& tokens, const text::Tokenizer& tokenizer) {

@@ -1,8 +1,15 @@
+#include <algorithm>
+
 #include "server/api/completion_format.h"
 
 namespace ei::server {
 
 namespace {
+// That begin in `piece`: the halves of one that tokens share add up.
+size_t characters(const std::string& piece) {
+  return static_cast<size_t>(std::count_if(piece.begin(), piece.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
 // What text and chat completions have in common.
 class OpenAiFormat : public Format {
  public:
@@ -91,18 +98,21 @@ class TextFormat : public OpenAiFormat {
     Json own = Json::array();
     Json top = Json::array();
     Json offsets = Json::array();
-    size_t offset = params_.echo ? choice.prompt.size() : 0;
-    for (const TaskToken& token : choice.probabilities) {
+    size_t offset = 0;
+    const auto add = [&](const TaskToken& token) {
       const std::string piece = facts_.tokenizer->piece(token.token, /*special=*/true);
       tokens.push_back(piece);
-      own.push_back(token.own->log_probability);
+      own.push_back(token.own ? Json(token.own->log_probability) : Json(nullptr));
       Json likely = Json::object();
+      // Two tokens may be spelled alike; the likelier one, which comes first, stays.
       for (const TokenProbability& one : token.top)
-        likely[facts_.tokenizer->piece(one.token, /*special=*/true)] = one.log_probability;
-      top.push_back(std::move(likely));
+        likely.emplace(facts_.tokenizer->piece(one.token, /*special=*/true), one.log_probability);
+      top.push_back(token.own ? std::move(likely) : Json(nullptr));
       offsets.push_back(offset);
-      offset += piece.size();
-    }
+      offset += characters(piece);
+    };
+    for (const TaskToken& token : choice.prompt_probabilities) add(token);
+    for (const TaskToken& token : choice.probabilities) add(token);
     return {{"tokens", std::move(tokens)},
             {"token_logprobs", std::move(own)},
             {"top_logprobs", std::move(top)},

@@ -169,6 +169,7 @@ Params read_params(Fields& fields, const ParamLimits& limits, const text::Tokeni
   params.probabilities = static_cast<int>(fields.whole("n_probs", 0, 0, tokenizer.vocab_size()));
   params.timings_per_token = fields.flag("timings_per_token", false);
   params.return_progress = fields.flag("return_progress", false);
+  params.return_heads = fields.flag("return_heads", false);
   params.return_tokens = fields.flag("return_tokens", false);
   params.cache_prompt = fields.flag("cache_prompt", params.cache_prompt);
   params.slot = static_cast<int>(fields.whole("id_slot", -1, -1, limits.slots - 1));

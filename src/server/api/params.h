@@ -21,12 +21,14 @@ struct Params {
   int probabilities = 0;
   bool timings_per_token = false;
   bool return_progress = false;
+  bool return_heads = false;
   bool return_tokens = false;
   bool cache_prompt = true;
   int slot = -1;
   double timeout_s = 0;  // 0: none
   bool verbose = false;
   bool echo = false;
+  bool scores_prompt = false;
   std::vector<std::string> response_fields{};
 };
 

@@ -10,6 +10,7 @@ class Responder::Sink : public TaskSink {
   Sink(std::shared_ptr<Responder> responder, int choice) : responder_(std::move(responder)), choice_(choice) {}
   void progress(const TaskReport& report) override { responder_->progress(choice_, report); }
   void token(const TaskToken& token, const TaskReport& report) override { responder_->token(choice_, token, report); }
+  void prompt(std::vector<TaskToken> tokens) override { responder_->prompt(choice_, std::move(tokens)); }
   void finished(const std::string& rest, const TaskReport& report) override {
     responder_->finished(choice_, rest, report);
   }
@@ -62,6 +63,12 @@ void Responder::token(int choice, const TaskToken& token, const TaskReport& repo
   if (!params_.stream) return;
   open_stream();
   reply_->write(format_->piece(of, token));
+}
+
+void Responder::prompt(int choice, std::vector<TaskToken> tokens) {
+  if (over_) return;
+  Choice& of = choices_[static_cast<size_t>(choice)];
+  of.prompt_probabilities = std::move(tokens);
 }
 
 void Responder::finished(int choice, const std::string& rest, const TaskReport& report) {

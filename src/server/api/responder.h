@@ -19,7 +19,8 @@ struct Choice {
   std::string prompt{};  // its text, where somebody wants to see it
   std::string text{};
   std::vector<int32_t> tokens{};
-  std::vector<TaskToken> probabilities{};  // where they were asked for
+  std::vector<TaskToken> probabilities{};         // where they were asked for
+  std::vector<TaskToken> prompt_probabilities{};  // the same, of the prompt
   TaskReport report{};
   bool capped = false;  // the context has no room for as many tokens as were asked for
   bool done = false;
@@ -54,6 +55,7 @@ class Responder : public std::enable_shared_from_this<Responder> {
   class Sink;
   void progress(int choice, const TaskReport& report);
   void token(int choice, const TaskToken& token, const TaskReport& report);
+  void prompt(int choice, std::vector<TaskToken> tokens);
   void finished(int choice, const std::string& rest, const TaskReport& report);
   void failed(const Error& error);
   void open_stream();

@@ -52,13 +52,36 @@ void Running::update() {
   report_.kv_bytes = session_->store().bytes() + (session_->has_view() ? session_->reading().bytes() : 0);
 }
 
+void Running::trace(bool at_end) {
+  if (!task_.heads) return;
+  HeadTrace heads = trace_heads(*session_, traced_);
+  traced_ += heads.columns.size();
+  if (at_end) heads.summary = report::head_summaries(*session_);
+  report_.heads = std::make_shared<const HeadTrace>(std::move(heads));
+}
+
+// The logits at a position are about the token behind it.
+Session::LogitsFn Running::prompt_logits() {
+  if (!task_.scores_prompt) return nullptr;
+  if (scores_.empty()) scores_.push_back({.token = task_.prompt.front()});
+  return [this](int64_t position, std::span<const float> logits) {
+    const auto next = static_cast<size_t>(position) + 1;
+    if (next >= task_.prompt.size()) return;
+    TaskToken token{.token = task_.prompt[next]};
+    fill_probabilities(logits, task_.probabilities, token);
+    scores_.push_back(std::move(token));
+  };
+}
+
 void Running::read(int64_t most) try {
   if (report_.read_tokens == 0) task_.sink->progress(report_);
-  const Status read = generation_->read(most);
+  const Status read = generation_->read(most, nullptr, prompt_logits());
   if (!read.ok()) return fail(read.error());
   update();
   report_.prompt_s = now_s() - start_s_;
+  trace(/*at_end=*/false);
   task_.sink->progress(report_);
+  if (!reading() && task_.scores_prompt) task_.sink->prompt(std::move(scores_));
   if (generation_->stage() == Generation::Stage::kSampling) {
     // The logits are there; whoever waits for the first token need not wait for its next turn.
     const Status sampled = sample();
@@ -77,7 +100,14 @@ Status Running::sample() {
   if (first_token_s_ == 0) first_token_s_ = now;
   report_.generate_s = now - first_token_s_;
   update();
-  if (piece.token == text::kNoToken) return {};
+  if (piece.token == text::kNoToken) {
+    // Who scores a prompt counts tokens: the one that ends the answer is one of them.
+    if (!task_.scores_prompt) return {};
+    TaskToken end{.token = piece.end};
+    fill_probabilities(session_->logits(), task_.probabilities, end);
+    task_.sink->token(end, report_);
+    return {};
+  }
   TaskToken token{.token = piece.token, .text = piece.text};
   if (task_.probabilities > 0) fill_probabilities(session_->logits(), task_.probabilities, token);
   task_.sink->token(token, report_);
@@ -107,6 +137,7 @@ void Running::end() {
   if (generation_->failure()) return fail(*generation_->failure());
   ended_ = true;
   update();
+  trace(/*at_end=*/true);
   report_.ending = generation_->ending();
   report_.stopped_by = generation_->stopped_by();
 }

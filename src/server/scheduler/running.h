@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/decode_batch.h"
 #include "engine/generation.h"
@@ -51,6 +52,8 @@ class Running {
   Running(uint64_t id, Task task, std::string space, std::unique_ptr<Session> session,
           std::unique_ptr<Generation> generation);
   void update();
+  Session::LogitsFn prompt_logits();
+  void trace(bool at_end);
   Status sample();
   void fail(const Error& error);
   void end();
@@ -63,6 +66,8 @@ class Running {
   TaskReport report_{};
   double start_s_ = 0;
   double first_token_s_ = 0;
+  std::vector<TaskToken> scores_{};  // of the prompt, as far as it has been read
+  size_t traced_ = 0;                // segments
   bool ended_ = false;
   std::optional<Error> error_{};
 };

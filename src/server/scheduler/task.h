@@ -14,6 +14,7 @@
 #include "engine/generate.h"
 #include "engine/generation.h"
 #include "policy/method_choice.h"
+#include "server/scheduler/head_trace.h"
 
 namespace ei::server {
 
@@ -48,6 +49,7 @@ struct TaskReport {
   uint32_t seed = 0;
   Generation::Ending ending = Generation::Ending::kNone;
   std::string stopped_by{};
+  std::shared_ptr<const HeadTrace> heads{};  // where Task::heads asks for it
 };
 
 // Calls come on the compute thread, in this order: progress*, token*, then finished or failed, once.
@@ -56,6 +58,9 @@ class TaskSink {
   virtual ~TaskSink() = default;
   virtual void progress(const TaskReport& report) = 0;
   virtual void token(const TaskToken& token, const TaskReport& report) = 0;
+  // Where Task::scores_prompt asks for it, before the first token: every token of the prompt, the first without
+  // probabilities.
+  virtual void prompt(std::vector<TaskToken> tokens) = 0;
   // `rest`: text that had been held back for a stop string.
   virtual void finished(const std::string& rest, const TaskReport& report) = 0;
   virtual void failed(const Error& error) = 0;
@@ -65,11 +70,13 @@ struct Task {
   std::vector<int32_t> prompt{};
   GenerateOptions generate{};
   policy::MethodChoice method{};
-  bool cache_prompt = true;  // take a prefix that is held, and hold this text afterwards
-  int slot = -1;             // of this slot alone; -1: any
-  int probabilities = 0;     // how many to report for each token
-  double deadline_s = 0;     // by the clock of now_s(); 0: none
-  uint64_t after = 0;        // begins when that task's prompt has been read, whose cache it shares
+  bool cache_prompt = true;    // take a prefix that is held, and hold this text afterwards
+  int slot = -1;               // of this slot alone; -1: any
+  int probabilities = 0;       // how many to report for each token
+  bool scores_prompt = false;  // the same for the tokens of the prompt; needs cache_prompt = false
+  bool heads = false;          // trace the heads while the prompt is read
+  double deadline_s = 0;       // by the clock of now_s(); 0: none
+  uint64_t after = 0;          // begins when that task's prompt has been read, whose cache it shares
   std::shared_ptr<CancelToken> cancel{};
   std::shared_ptr<TaskSink> sink{};
 };

@@ -6,7 +6,7 @@ Environment: EI_COMPAT_BIN, the program; EI_COMPAT_MODEL, the model file that st
 import os
 import sys
 
-WITHOUT_VALUE_DROPPED = {"--offline", "--jinja", "--no-jinja", "--no-ui", "--kv-unified", "--cont-batching",
+WITHOUT_VALUE_DROPPED = {"--offline", "--jinja", "--no-jinja", "--kv-unified", "--cont-batching",
                          "--backend_sampling"}
 WITH_VALUE_DROPPED = {"--hf-repo", "--hf-file"}
 

@@ -1,0 +1,234 @@
+#!/usr/bin/env python3
+"""The page in a real browser: type, stream, stop, edit, retry, a long text, a sparse method, both sides, reload, dark,
+400 pixels, keyboard, screen reader.
+
+Usage: page_test.py --program BIN [--pictures DIR]
+Needs Chromium (Debian: chromium); without it the test says so and is skipped (exit code 77).
+"""
+import argparse
+import json
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import tempfile
+
+import devtools
+
+WORDS = "river stone winter letter garden silver morning captain window harbour".split()
+
+
+def long_text(words):
+    """With a fact in the middle."""
+    source = random.Random(7)
+    text = [source.choice(WORDS) for _ in range(words)]
+    text.insert(words // 2, "The pass key is 48213.")
+    return " ".join(text)
+
+
+class Server:
+    def __init__(self, program):
+        self.process = subprocess.Popen([program, "serve", "--port", "0", "--temp", "0", "--ignore-eos"],  # answers of some length
+                                        stderr=subprocess.PIPE, text=True)
+        for line in self.process.stderr:
+            found = re.search(r"listening on (http://\S+)", line)
+            if found:
+                self.url = found.group(1)
+                return
+        raise RuntimeError("the server did not start")
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+class PageTest:
+    def __init__(self, page, url, pictures):
+        self.page, self.url, self.pictures = page, url, pathlib.Path(pictures)
+
+    def picture(self, name):
+        self.page.picture(self.pictures / f"{name}.png")
+
+    def text(self, selector):
+        return self.page.script(f"document.querySelector({json.dumps(selector)})?.textContent ?? ''")
+
+    def set(self, selector, value):
+        self.page.script(f"(() => {{ const e = document.querySelector({json.dumps(selector)}); e.value = {json.dumps(value)};"
+                         "e.dispatchEvent(new Event('change', {bubbles: true})); })()")
+
+    def count(self, selector):
+        return self.page.script(f"document.querySelectorAll({json.dumps(selector)}).length")
+
+    def ask(self, question):
+        self.page.click("#question")
+        self.page.type(question)
+        self.page.key("Enter", 13)
+
+    def finished(self, answers):
+        self.page.wait(f"document.querySelectorAll('.assistant').length === {answers} && "
+                       "!document.querySelector('.side.running') && document.querySelector('#stop').hidden", 120)
+
+    def drop(self, text):
+        self.page.script("(() => { const data = new DataTransfer(); data.items.add(new File([" + json.dumps(text) +
+                         "], 'book.txt')); document.body.dispatchEvent(new DragEvent('drop', {dataTransfer: data,"
+                         "bubbles: true, cancelable: true})); })()")
+        self.page.wait("!!document.querySelector('#files li')")
+
+    def opens_and_streams(self):
+        self.page.open(self.url)
+        self.page.wait("document.querySelector('#method').options.length > 3")
+        assert self.page.script("document.activeElement.id") == "question", "the question has the focus"
+        self.set("#length", "200")
+        self.page.script("window.lengths = new Set(); new MutationObserver(() => lengths.add(document.querySelector("
+                         "'.side .text')?.textContent.length)).observe(document.querySelector('#turns'),"
+                         "{subtree: true, childList: true, characterData: true})")
+        self.ask("The pass key is 70391. What is the pass key? Say it again and again.")
+        self.finished(1)
+        seen = self.page.script("[...lengths]")
+        assert len(seen) > 3, f"the answer came in one piece: {seen}"
+        assert "tokens/s" in self.text(".side .effects"), self.text(".side .effects")
+        assert "70391" in self.text("#said"), "a screen reader is told the answer"
+        self.picture("1-answer")
+
+    def edits_and_retries(self):
+        self.page.click(".user .actions button")
+        self.page.wait("!!document.querySelector('.user textarea')")
+        self.page.script("document.querySelector('.user textarea').select()")
+        self.page.type("Another question?")
+        self.page.key("Enter", 13)
+        self.finished(1)
+        assert self.text(".user .text") == "Another question?"
+        assert self.count(".user") == 1
+        self.page.click(".assistant .actions button")
+        self.finished(1)
+        assert self.count(".turn") == 2
+
+    def reads_a_long_text_sparsely(self):
+        self.set("#method", "entropyinfer")
+        self.set("#length", "40")
+        self.drop(long_text(9000))
+        self.picture("2-dropped")
+        self.ask("What is the pass key?")
+        assert "Reading" in self.page.wait("(() => { const t = document.querySelector('#live').textContent;"
+                                           "return t.includes(' of ') ? t : '' })()")
+        assert self.page.wait("document.querySelector('#bar').value > 0")
+        columns = self.page.wait("!document.querySelector('#map').hidden && document.querySelector('#map').width")
+        assert columns > 0
+        self.picture("3-reading")
+        self.finished(2)
+        figures = self.text("#figures")
+        density = re.search(r"Attention computed([\d.]+) %", figures)
+        assert density and float(density.group(1)) < 90, figures
+        assert self.count("#heads-table tr") > 4, "the heads are there as a table"
+        self.page.script("document.querySelector('#map').focus()")
+        self.page.key("ArrowDown", 40)
+        self.page.key("ArrowRight", 39)
+        assert "entropy" in self.text("#point"), self.text("#point")
+        self.picture("4-sparse")
+
+    def answers_the_second_question_at_once(self):
+        self.ask("And once more: the pass key?")
+        self.finished(3)
+        held = re.search(r"([\d,]+) tokens were held", self.text(".assistant:last-child .effects"))
+        assert held and int(held.group(1).replace(",", "")) > 5000, self.text(".assistant:last-child .effects")
+
+    def compares(self):
+        self.page.click("#clear")
+        self.page.wait("document.querySelectorAll('.turn').length === 0")
+        self.page.click("#compare")
+        self.drop(long_text(6000))
+        self.ask("What is the pass key?")
+        self.page.wait("document.querySelectorAll('.side').length === 2")
+        self.finished(1)
+        heads = self.page.script("[...document.querySelectorAll('.side h3')].map((e) => e.textContent)")
+        assert heads == ["full", "entropyinfer"], heads
+        self.picture("5-side-by-side")
+
+    def stops(self):
+        self.page.click("#compare")
+        self.set("#method", "full")
+        self.page.click("#clear")
+        self.drop(long_text(40000))
+        self.ask("What is the pass key?")
+        self.page.wait("document.querySelector('#bar').value > 0 && !document.querySelector('#bar').hidden")
+        self.page.click("#stop")
+        self.finished(1)
+        assert "stopped" in self.text(".side .effects"), self.text(".side .effects")
+        self.page.wait("fetch('/slots').then((r) => r.json()).then((s) => s.every((one) => !one.is_processing))", 10)
+
+    def is_there_after_a_reload(self):
+        self.page.call("Page.reload")
+        self.page.wait("document.querySelector('#method')?.options.length > 3")
+        assert self.count(".turn") == 2
+        assert "book.txt" in self.text(".user .attached")
+
+    def goes_dark(self):
+        def shade():
+            return sum(map(int, re.findall(r"\d+", self.page.script("getComputedStyle(document.body).backgroundColor"))))
+        light = shade()
+        self.page.click("#theme")
+        assert shade() < light / 4, (light, shade())
+        self.picture("6-dark")
+        self.page.call("Page.reload")
+        self.page.wait("document.querySelector('#method')?.options.length > 3")
+        assert shade() < light / 4, "the choice is kept"
+
+    def fits_a_phone(self):
+        self.page.resize(400, 800)
+        width = self.page.script("document.documentElement.scrollWidth")
+        assert width <= 400, width
+        self.picture("7-phone")
+        self.page.script("scrollTo(0, document.body.scrollHeight)")
+        self.picture("8-phone-below")
+
+    def can_be_used_without_a_mouse_or_eyes(self):
+        self.page.resize(1280, 900)
+        assert not self.page.nameless(), self.page.nameless()
+        self.page.script("document.querySelector('#question').focus()")
+        reached = []
+        for _ in range(3):
+            self.page.key("Tab", 9)
+            reached.append(self.page.script("document.activeElement.id"))
+        assert reached[:2] == ["send", "add"], reached
+
+    def run(self):
+        for step in (self.opens_and_streams, self.edits_and_retries, self.reads_a_long_text_sparsely,
+                     self.answers_the_second_question_at_once, self.compares, self.stops, self.is_there_after_a_reload,
+                     self.goes_dark, self.fits_a_phone, self.can_be_used_without_a_mouse_or_eyes):
+            try:
+                step()
+            except Exception:
+                self.picture("failed")
+                print("pictures:", self.pictures)
+                raise
+            print("ok", step.__name__.replace("_", " "), flush=True)
+        assert not self.page.problems, self.page.problems
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--program", required=True)
+    parser.add_argument("--pictures")
+    options = parser.parse_args()
+    browser = devtools.find_browser()
+    if browser is None:
+        print("skipped: no Chromium here")
+        return 77
+    pictures = options.pictures or tempfile.mkdtemp(prefix="page-")
+    pathlib.Path(pictures).mkdir(parents=True, exist_ok=True)
+    server = Server(options.program)
+    try:
+        page = devtools.Browser(browser)
+        try:
+            page.resize(1280, 900)
+            PageTest(page, server.url, pictures).run()
+        finally:
+            page.close()
+    finally:
+        server.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
