@@ -4,13 +4,12 @@
 #include <numeric>
 
 #include "base/check.h"
-#include "kv/key_measure.h"
+#include "kv/compression_steps.h"
 #include "kv/layer_lengths.h"
+#include "kv/stream_choice.h"
 
 namespace ei::kv {
 namespace {
-
-const ScratchSlot kAttention, kEntropy;
 
 policy::KvShape method_shape(const CompressorShape& shape) {
   const auto global = std::count(shape.windows.begin(), shape.windows.end(), 0);
@@ -124,145 +123,63 @@ int64_t Compressor::bytes_for(int64_t slots) const {
 Result<int64_t> Compressor::compress(Stream& stream, Store& store) {
   if (store.exact()) carried_.clear();  // nothing was left out of this cache yet
   carried_.begin();
-  EI_ASSIGN_OR_RETURN(Decision decision, begin(stream, store));
-  if (decision.on_stream && decision.budgets.empty()) EI_RETURN_IF_ERROR(measure_entropies(stream, store, decision));
-  for (size_t index = 0; index < decision.layers.size(); ++index)
-    EI_RETURN_IF_ERROR(rate(stream, store, index, decision));
-  if (decision.budgets.empty()) share_out(stream, decision);
+  Compression run = begin(store);
+  const bool on_stream = StreamChoice::serves(stream, *method_);
+
+  AttentionStep attention;
+  RateStep rate(*backend_, run, attention, carried_);
+  StreamChoice choice(run, attention);
+  EI_RETURN_IF_ERROR(attention.reserve(stream, run, /*host_reads=*/!on_stream));
+  if (on_stream) EI_RETURN_IF_ERROR(choice.reserve(stream));
+  if (on_stream && !run.budgets_known()) EI_RETURN_IF_ERROR(choice.measure_shares(stream));
+  const bool known = run.budgets_known();
+  for (size_t index = 0; index < run.layers.size(); ++index) {
+    if (known && !run.over_budget(index)) continue;
+    attention.record(stream, run, index);
+    if (on_stream) {
+      choice.record(stream, index);
+    } else {
+      EI_RETURN_IF_ERROR(rate.record(stream, index));
+    }
+  }
+  if (!known) rate.record_shares(stream);
   EI_RETURN_IF_ERROR(stream.synchronize());
   carried_.commit();
+  return drop(run.keeps, store);
+}
+
+Result<int64_t> Compressor::drop(const std::vector<LayerKeeps>& keeps, Store& store) {
   const int64_t before = store.evicted();
-  for (int layer = 0; layer < store.config().layers; ++layer) {
-    const LayerKeeps& keeps = decision.keeps[static_cast<size_t>(layer)];
-    for (size_t h = 0; h < keeps.size(); ++h)
-      if (!keeps[h].empty()) EI_RETURN_IF_ERROR(store.compact(layer, static_cast<int>(h), keeps[h]));
-  }
+  for (size_t layer = 0; layer < keeps.size(); ++layer)
+    for (size_t h = 0; h < keeps[layer].size(); ++h)
+      if (!keeps[layer][h].empty())
+        EI_RETURN_IF_ERROR(store.compact(static_cast<int>(layer), static_cast<int>(h), keeps[layer][h]));
   return store.evicted() - before;
 }
 
-Result<Compressor::Decision> Compressor::begin(Stream& stream, const Store& store) const {
+Compression Compressor::begin(const Store& store) const {
   EI_CHECK_EQ(static_cast<int64_t>(shape_.windows.size()), store.config().layers);
-  Decision decision;
-  decision.budget = method_->budget_at(store.next_position());
-  int64_t slots = 0;
+  Compression run{.method = *method_,
+                  .shape = shape_,
+                  .observer = observer_,
+                  .store = store,
+                  .budget = method_->budget_at(store.next_position())};
   for (int layer = 0; layer < store.config().layers; ++layer) {
     const bool own_window = !takes_part(layer);
-    decision.keeps.push_back(own_window ? keep_window(store, layer) : LayerKeeps());
+    run.keeps.push_back(own_window ? keep_window(store, layer) : LayerKeeps());
     if (own_window) continue;
-    decision.layers.push_back(layer);
-    decision.states.push_back({.held = longest_head(store.view(layer))});
-    slots = std::max(slots, decision.states.back().held);
+    run.layers.push_back(layer);
+    run.states.push_back({.held = longest_head(store.view(layer))});
+    run.slots = std::max(run.slots, run.states.back().held);
   }
   const policy::KvNeeds needs = method_->needs();
   const bool unobserved = needs.queries != policy::QuerySource::kNone && observer_.size() == 0;
-  if (unobserved || slots <= decision.budget) decision.layers.clear();  // nothing to decide by, or about
-  if (!needs.row_entropy || decision.layers.empty())
-    decision.budgets = method_->layer_budgets(decision.budget, decision.states);
-  decision.ratings.resize(decision.layers.size());
-  const bool attends = needs.queries != policy::QuerySource::kNone && (!needs.expected || needs.row_entropy);
-  if (!attends || decision.layers.empty()) return decision;
-  if (needs.row_entropy) {
-    EI_ASSIGN_OR_RETURN(decision.entropy, stream.shared(kEntropy, shape_.heads));
-  }
-  if (chosen_by(stream)) {
-    EI_RETURN_IF_ERROR(prepare(stream, slots, decision));
-    return decision;
-  }
-  EI_ASSIGN_OR_RETURN(decision.attention, stream.shared(kAttention, slots * shape_.heads));
-  return decision;
+  if (unobserved || run.slots <= run.budget) run.layers.clear();  // nothing to decide by, or about
+  if (!needs.row_entropy) run.share_out();
+  return run;
 }
 
-Status Compressor::rate(Stream& stream, const Store& store, size_t index, Decision& decision) {
-  const int layer = decision.layers[index];
-  const KvView view = store.view(layer);
-  const bool known = !decision.budgets.empty();
-  // A budget of exactly what a layer holds is carried out: rounded as AdaKV's authors do, a kv_head may lose a slot.
-  if (known && method_->held(lengths_of(view)) < decision.budgets[index]) return {};
-  std::vector<float> expected;
-  if (method_->needs().expected) {
-    EI_ASSIGN_OR_RETURN(expected, measure_expected(stream, store, layer));
-  }
-  if (decision.attention != nullptr) measure_attention(stream, view, layer, decision);
-  if (decision.on_stream) {
-    choose_on_stream(stream, view, index, decision);
-    return {};
-  }
-  std::vector<float> keys;
-  if (const policy::KeyMeasure measure = method_->needs().keys; measure != policy::KeyMeasure::kNone) {
-    EI_ASSIGN_OR_RETURN(keys, measure_keys(*backend_, view, measure, longest_head(view)));
-  }
-  // The next layer's measurements go to the same place, so this layer's turn is now.
-  stream.host([this, view, index, known, keys = std::move(keys), expected = std::move(expected), &decision] {
-    const std::vector<int64_t> lengths = lengths_of(view);
-    policy::LayerMeasures measured{.layer = static_cast<int32_t>(index),
-                                   .lengths = lengths,
-                                   .attention = decision.attention,
-                                   .stride = longest_head(view),
-                                   .keys = keys,
-                                   .expected = expected,
-                                   .aligned = aligned(view)};
-    if (decision.entropy != nullptr) measured.row_entropy = {decision.entropy, static_cast<size_t>(shape_.heads)};
-    policy::LayerRating rating = method_->rate(measured);
-    carried_.add_to(index, rating);
-    if (known) return keep(index, rating, decision);
-    decision.ratings[index] = std::move(rating);
-    decision.states[index] = decision.ratings[index].state(decision.states[index].held);
-  });
-  return {};
-}
-
-// Where entropies decide: all layers have been rated, now they divide the slots.
-void Compressor::share_out(Stream& stream, Decision& decision) {
-  stream.host([this, &decision] { decision.budgets = method_->layer_budgets(decision.budget, decision.states); });
-  for (size_t index = 0; index < decision.layers.size(); ++index) {
-    stream.host([this, index, &decision] {
-      keep(index, decision.ratings[index], decision);
-      decision.ratings[index] = {};
-    });
-  }
-}
-
-void Compressor::keep(size_t index, const policy::LayerRating& rating, Decision& decision) {
-  LayerKeeps& keeps = decision.keeps[static_cast<size_t>(decision.layers[index])];
-  keeps = method_->keep(rating, decision.budgets[index]);
-  carried_.remember(index, rating, keeps);
-}
-
-void Compressor::measure_attention(Stream& stream, const KvView& view, int layer, const Decision& decision) const {
-  const std::vector<int32_t> positions = observer_.positions();
-  const Matrix queries = observer_.queries(stream, layer);
-  const void* staged = stream.stage(positions.data(), positions.size() * sizeof(positions[0]));
-  stream.window_scores({.q = queries.data,
-                        .q_stride = queries.stride,
-                        .positions = static_cast<const int32_t*>(staged),
-                        .window = queries.rows,
-                        .num_heads = shape_.heads,
-                        .scale = shape_.attention_scale,
-                        .kv = view,
-                        .scores = decision.attention,
-                        .score_stride = longest_head(view),
-                        .entropy = decision.entropy});
-}
-
-// The queries are wanted on the host, so what was recorded before them runs now.
-Result<std::vector<float>> Compressor::measure_expected(Stream& stream, const Store& store, int layer) const {
-  const std::vector<int32_t> positions = observer_.positions();
-  const Matrix queries = observer_.queries(stream, layer);
-  EI_RETURN_IF_ERROR(stream.synchronize());
-  std::vector<float> rows(static_cast<size_t>(queries.rows * queries.cols));
-  stream.read(queries, rows.data());
-  const KvView view = store.view(layer);
-  return expected_attention(*backend_, {.queries = rows,
-                                        .positions = positions,
-                                        .heads = shape_.heads,
-                                        .scale = shape_.attention_scale,
-                                        .rope = shape_.ropes[static_cast<size_t>(layer)],
-                                        .next_position = store.next_position(),
-                                        .kv = view,
-                                        .stride = longest_head(view)});
-}
-
-Compressor::LayerKeeps Compressor::keep_window(const Store& store, int layer) const {
+LayerKeeps Compressor::keep_window(const Store& store, int layer) const {
   const int32_t seen_from = store.next_position() + 1 - shape_.windows[static_cast<size_t>(layer)] - options().window;
   LayerKeeps keeps;
   for (const KvHeadView& head : store.view(layer).heads) {

@@ -1,0 +1,114 @@
+#include "kv/stream_choice.h"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "policy/kv/head_share.h"
+
+namespace ei::kv {
+namespace {
+
+const ScratchSlot kRatings, kChosen, kCounts;
+constexpr int32_t kMostPooled = 1024;  // neighbours
+
+bool adaptive(const policy::KvOptions& options) { return options.share == policy::KvShare::kAdaptive; }
+
+int64_t sum(std::span<const int64_t> values) { return std::accumulate(values.begin(), values.end(), int64_t{0}); }
+
+}  // namespace
+
+bool StreamChoice::serves(const Stream& stream, const policy::KvMethod& method) {
+  // Scores that are carried on, and shares by more than single queries' entropy, are made on the host.
+  const policy::KvOptions& options = method.options();
+  const bool carries = options.carry > 0 && options.repeat > 0;
+  const bool scored = options.layers == policy::KvLayers::kDistinct || options.layers == policy::KvLayers::kMass ||
+                      options.layers == policy::KvLayers::kEntropyRest || options.share == policy::KvShare::kDistinct;
+  return stream.chooses_slots() && AttentionStep::wanted(method.needs()) && method.rates_attention() &&
+         options.kernel <= kMostPooled && !carries && !scored;
+}
+
+int64_t StreamChoice::most_sets() const { return std::max(run_.method.num_sets(), run_.shape.kv_heads); }
+
+Status StreamChoice::reserve(Stream& stream) {
+  if (run_.layers.empty()) return {};
+  const int64_t sets = most_sets();
+  const auto layers = static_cast<int64_t>(run_.layers.size());
+  EI_ASSIGN_OR_RETURN(const Matrix ratings, stream.scratch(kRatings, sets, run_.slots));
+  ratings_ = ratings.data;
+  // A layer's budget is at most all slots of the others; a set's, where sets share unevenly, what all have together.
+  most_ = std::min(run_.slots, run_.budgets.empty() ? run_.budget * layers
+                                                    : *std::max_element(run_.budgets.begin(), run_.budgets.end()));
+  if (adaptive(run_.method.options())) most_ = std::min(sets * run_.slots, most_ * sets);
+  EI_ASSIGN_OR_RETURN(float* chosen, stream.shared(kChosen, sets * most_));
+  EI_ASSIGN_OR_RETURN(float* counts, stream.shared(kCounts, layers * (sets + 1)));
+  chosen_ = reinterpret_cast<int32_t*>(chosen);
+  counts_ = reinterpret_cast<int32_t*>(counts);
+  return {};
+}
+
+Status StreamChoice::measure_shares(Stream& stream) {
+  for (size_t index = 0; index < run_.layers.size(); ++index) {
+    attention_.record(stream, run_, index);
+    stream.host([this, index] {
+      const std::span<const float> entropies = attention_.entropies();
+      for (const float one : entropies)
+        run_.states[index].entropy += static_cast<double>(one) / static_cast<double>(entropies.size());
+    });
+  }
+  EI_RETURN_IF_ERROR(stream.synchronize());
+  run_.share_out();
+  return {};
+}
+
+void StreamChoice::record(Stream& stream, size_t index) {
+  const policy::KvOptions& options = run_.method.options();
+  const KvView view = run_.view(index);
+  const policy::LayerSets sets = run_.method.sets_of(lengths_of(view), aligned(view));
+  const std::vector<int64_t>& slots = sets.slots;
+  const auto each = static_cast<int64_t>(slots.size());
+  const auto base = static_cast<int32_t>(std::max<int64_t>(0, run_.budgets[index] - options.window));
+  int32_t* counts = counts_ + static_cast<int64_t>(index) * (most_sets() + 1);
+  stream.rate_slots({.scores = attention_.scores(),
+                     .stride = longest_head(view),
+                     .group = sets.group,
+                     .slots = slots,
+                     .mean_of_group = options.aggregate == policy::GroupAggregate::kMean,
+                     .mean_of_near = options.pooling == policy::Pooling::kAverage,
+                     .kernel = options.kernel,
+                     .sinks = options.sinks,
+                     .ratings = ratings_});
+  if (adaptive(options)) {
+    const std::vector<int64_t> together = {sum(slots)};
+    int32_t* total = counts + each;
+    *total = static_cast<int32_t>(std::min(base * each, together[0]));
+    stream.choose_slots({.ratings = ratings_, .slots = together, .counts = total, .chosen = chosen_, .stride = most_});
+    stream.host([this, slots, base, total, counts] { share_on_host(slots, base, *total, counts); });
+  } else {
+    std::fill_n(counts, each, base);
+  }
+  stream.choose_slots({.ratings = ratings_, .slots = slots, .counts = counts, .chosen = chosen_, .stride = most_});
+  stream.host([this, index, slots, counts] { lists_on_host(index, slots, counts); });
+}
+
+void StreamChoice::share_on_host(std::span<const int64_t> slots, int32_t base, int32_t total, int32_t* counts) const {
+  const std::vector<int64_t> best = policy::counts_among({chosen_, static_cast<size_t>(total)}, slots);
+  const std::vector<int64_t> shares = policy::share_slots(run_.method.options(), best, slots, base);
+  std::transform(shares.begin(), shares.end(), counts, [](int64_t one) { return static_cast<int32_t>(one); });
+}
+
+void StreamChoice::lists_on_host(size_t index, std::span<const int64_t> slots, const int32_t* counts) {
+  const std::vector<int64_t> lengths = lengths_of(run_.view(index));
+  std::vector<KeepList> lists;
+  for (size_t set = 0; set < slots.size(); ++set) {
+    const int64_t length = lengths[set * lengths.size() / slots.size()];
+    const int32_t* from = chosen_ + static_cast<int64_t>(set) * most_;
+    KeepList& list = lists.emplace_back(from, from + std::min<int64_t>(counts[set], slots[set]));
+    const auto best = static_cast<std::ptrdiff_t>(list.size());
+    list.resize(list.size() + static_cast<size_t>(length - slots[set]));
+    std::iota(list.begin() + best, list.end(), static_cast<int32_t>(slots[set]));
+  }
+  run_.keeps_of(index) = policy::KvMethod::united(lists, lengths);
+}
+
+}  // namespace ei::kv

@@ -1,0 +1,41 @@
+// StreamChoice: the step of a compression whose stream rates and chooses slots itself. Measurements stay where they
+// were made, counts go there and lists come back.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "backend/backend.h"
+#include "base/result.h"
+#include "kv/compression_steps.h"
+
+namespace ei::kv {
+
+class StreamChoice {
+ public:
+  // Can the stream carry out such a method?
+  static bool serves(const Stream& stream, const policy::KvMethod& method);
+
+  StreamChoice(Compression& run, const AttentionStep& attention) : run_(run), attention_(attention) {}
+
+  Status reserve(Stream& stream);
+  // Where entropies decide: all layers' are measured first, and share out the slots.
+  Status measure_shares(Stream& stream);
+  // Rates the slots of a layer, whose attention has been recorded, and chooses.
+  void record(Stream& stream, size_t index);
+
+ private:
+  int64_t most_sets() const;
+  // Slots of each set that its layer's best slots, whichever set they belong to, leave it.
+  void share_on_host(std::span<const int64_t> slots, int32_t base, int32_t total, int32_t* counts) const;
+  void lists_on_host(size_t index, std::span<const int64_t> slots, const int32_t* counts);
+
+  Compression& run_;
+  const AttentionStep& attention_;
+  float* ratings_ = nullptr;   // of all sets of one layer
+  int32_t* chosen_ = nullptr;  // shared: of one layer, [sets, most_]
+  int32_t* counts_ = nullptr;  // shared: [layers, sets], and once more what all sets share
+  int64_t most_ = 0;
+};
+
+}  // namespace ei::kv
