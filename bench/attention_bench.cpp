@@ -75,7 +75,7 @@ bool wrong(const AttentionVariant& variant, double error) {
   return !(error <= (bf16 ? 3e-2 : variant.name == "neonfp16" ? 5e-3 : 1e-5));
 }
 
-bool bench(const Case& item, const Settings& settings, int threads, const Roofline& peak) {
+bool bench(const Case& item, const Settings& settings, int threads, const Roofline& roofline) {
   const AttentionShape& shape = item.shape;
   RandomAttention input(shape, 1);
   ThreadPool pool(threads);
@@ -94,10 +94,10 @@ bool bench(const Case& item, const Settings& settings, int threads, const Roofli
               shape.kv_heads, shape.group, static_cast<long long>(shape.tokens), static_cast<long long>(shape.context));
   if (shape.tokens > 4) {
     const double fp16 = item.variant->name == "neonfp16" ? 2 : 1;  // twice the lanes
-    const double ceiling = bf16 ? peak.bf16_flops : fp16 * peak.fp32_flops;
+    const double ceiling = bf16 ? roofline.bf16_flops : fp16 * roofline.fp32_flops;
     std::printf(" gflops=%-6.1f peak_share=%.2f", flops * 1e-9, flops / ceiling);
   } else {
-    std::printf(" gbytes_s=%-5.1f read_share=%.2f", bytes * 1e-9, bytes / peak.read_bytes_per_s);
+    std::printf(" gbytes_s=%-5.1f read_share=%.2f", bytes * 1e-9, bytes / roofline.read_bytes_per_s);
   }
   std::printf(" max_error=%.1e%s\n", error, wrong(*item.variant, error) ? " WRONG" : "");
   std::fflush(stdout);
@@ -107,9 +107,9 @@ bool bench(const Case& item, const Settings& settings, int threads, const Roofli
 int run(const Settings& settings) {
   bool right = true;
   for (const int threads : settings.threads) {
-    const Roofline peak = measure_roofline(threads).value();
+    const Roofline roofline = measure_roofline(threads).value();
     std::printf("peak     threads=%d fp32_gflops=%.1f bf16_gflops=%.1f read_gbytes_s=%.1f\n", threads,
-                peak.fp32_flops * 1e-9, peak.bf16_flops * 1e-9, peak.read_bytes_per_s * 1e-9);
+                roofline.fp32_flops * 1e-9, roofline.bf16_flops * 1e-9, roofline.read_bytes_per_s * 1e-9);
     for (const AttentionVariant* variant : attention_variants()) {
       const bool wanted = settings.variant.empty() ? variant->name != "scalar" : settings.variant == variant->name;
       if (!wanted || !variant->usable()) continue;
@@ -120,12 +120,12 @@ int run(const Settings& settings) {
         for (const int64_t context : settings.prefill) {
           shape.context = context;
           shape.tokens = std::min(context, kChunk);
-          right = bench({shape, variant}, settings, threads, peak) && right;
+          right = bench({shape, variant}, settings, threads, roofline) && right;
         }
         for (const int64_t context : settings.decode) {
           shape.context = context;
           shape.tokens = 1;
-          right = bench({shape, variant}, settings, threads, peak) && right;
+          right = bench({shape, variant}, settings, threads, roofline) && right;
         }
       }
     }

@@ -15,7 +15,7 @@ namespace ei::cli {
 namespace {
 using Json = nlohmann::ordered_json;
 
-Json peak_object(const MachinePeak& peak) {
+Json peak_object(const MachineRoofline& peak) {
   return {{"fma_gflops", peak.fma_gflops}, {"matrix_gflops", peak.matrix_gflops}, {"read_gbs", peak.read_gbs}};
 }
 
@@ -133,7 +133,7 @@ std::vector<BenchCase> bench_cases(const Settings& settings) {
   return cases;
 }
 
-std::string peak_json(const MachinePeak& peak) { return dump(peak_object(peak), -1); }
+std::string peak_json(const MachineRoofline& peak) { return dump(peak_object(peak), -1); }
 
 std::vector<double> BenchRow::samples_ts() const {
   std::vector<double> rates;

@@ -25,12 +25,12 @@ struct BenchCase {
 // Outermost: threads, then methods, batches, depths; prompts come before generation.
 std::vector<BenchCase> bench_cases(const Settings& settings);
 
-struct MachinePeak {
+struct MachineRoofline {
   double fma_gflops = 0;     // fp32 multiply-add
   double matrix_gflops = 0;  // bf16 matrix instructions; 0 where there are none
   double read_gbs = 0;       // memory
 };
-std::string peak_json(const MachinePeak& peak);
+std::string peak_json(const MachineRoofline& peak);
 
 struct BenchRow {
   BenchCase test;
@@ -58,7 +58,7 @@ struct BenchRow {
   int64_t peak_rss = 0;
   double gflops = 0;    // prompts: arithmetic per second
   double read_gbs = 0;  // generation: bytes of weights and cache per second
-  std::optional<MachinePeak> peak;
+  std::optional<MachineRoofline> peak;
 
   std::vector<double> samples_ts() const;  // tokens per second
   double share() const;                    // of the machine's peak; 0 when it was not measured

@@ -33,7 +33,7 @@ TEST(BenchRow, ShareIsOfMatrixPeakForPromptsAndOfMemoryForGeneration) {
   row.read_gbs = 5;
   row.test.n_prompt = 1;
   EXPECT_EQ(row.share(), 0);
-  row.peak = MachinePeak{.fma_gflops = 100, .matrix_gflops = 200, .read_gbs = 20};
+  row.peak = MachineRoofline{.fma_gflops = 100, .matrix_gflops = 200, .read_gbs = 20};
   EXPECT_EQ(row.share(), 0.25);
   row.peak->matrix_gflops = 0;
   EXPECT_EQ(row.share(), 0.5);

@@ -24,12 +24,12 @@ namespace {
 constexpr uint64_t kTokenSeed = 1;
 constexpr int64_t kWarmupTokens = 4096;  // enough to wake the cores and touch the weights; longer warm-ups only cost
 
-Result<MachinePeak> measure(int64_t threads) {
+Result<MachineRoofline> measure(int64_t threads) {
   const int count = threads > 0 ? static_cast<int>(threads) : usable_cores();
-  EI_ASSIGN_OR_RETURN(const kernels::Roofline peak, kernels::measure_roofline(count));
-  return MachinePeak{.fma_gflops = peak.fp32_flops / 1e9,
-                     .matrix_gflops = peak.bf16_flops / 1e9,
-                     .read_gbs = peak.read_bytes_per_s / 1e9};
+  EI_ASSIGN_OR_RETURN(const kernels::Roofline roofline, kernels::measure_roofline(count));
+  return MachineRoofline{.fma_gflops = roofline.fp32_flops / 1e9,
+                         .matrix_gflops = roofline.bf16_flops / 1e9,
+                         .read_gbs = roofline.read_bytes_per_s / 1e9};
 }
 
 std::vector<int32_t> random_tokens(int64_t count, int32_t vocab) {
@@ -191,7 +191,7 @@ class Bench {
 Result<int> run_cases(const CommandContext& context, std::vector<BenchCase>& cases) {
   BenchOutput output(context.settings.output);
   std::unique_ptr<Engine> engine;
-  std::optional<MachinePeak> peak;
+  std::optional<MachineRoofline> peak;
   int64_t loaded_threads = -1;
   for (BenchCase& test : cases) {
     if (test.threads == 0) test.threads = usable_cores();
@@ -230,7 +230,7 @@ Result<int> command_bench(const CommandContext& context) {
   if (!context.settings.peak) return Error{ErrorKind::kUsage, "nothing to measure: --n-prompt and --n-gen are both 0"};
   if (context.settings.bench_threads.size() > 1)
     return Error{ErrorKind::kUsage, "--peak alone measures one number of threads at a time"};
-  EI_ASSIGN_OR_RETURN(const MachinePeak peak, measure(context.settings.bench_threads.front()));
+  EI_ASSIGN_OR_RETURN(const MachineRoofline peak, measure(context.settings.bench_threads.front()));
   return context.console.print_line(peak_json(peak)) ? 0 : exit_code(ErrorKind::kRuntime);
 }
 

@@ -212,6 +212,7 @@ Result<int> command_demo(const CommandContext& context) {
   const std::vector<text::Message> trial = {{.role = "user", .content = "?"}};
   if (const auto tried = chat.apply(trial, engine->tokenizer(), /*add_generation_prompt=*/true); !tried.ok())
     return tried.error();
+  context.interrupts.enter(Interrupts::Phase::kPrompt);  // the estimate reads a text as well
   EI_ASSIGN_OR_RETURN(const Settings settings, with_length(context, *engine));
   EI_ASSIGN_OR_RETURN(const eval::DemoStory story, make_story(settings, engine->tokenizer()));
   const std::vector<text::Message> messages = {{.role = "user", .content = story.text + "\n\n" + story.question}};

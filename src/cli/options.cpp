@@ -335,7 +335,7 @@ Settings default_settings(Command command) {
   if (command != kInspect) return settings;
   // The same page every time, and behind the first compression even when the answer is short.
   settings.method = "entropyinfer";
-  settings.predict = 32;
+  settings.predict = 80;
   settings.temp = 0;
   settings.ignore_eos = true;
   return settings;

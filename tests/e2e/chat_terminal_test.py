@@ -14,7 +14,7 @@ import time
 import unittest
 
 PROGRAM, MODEL = sys.argv[1:3]
-PATIENCE = 120  # seconds, for a busy machine
+PATIENCE = 1200  # seconds, for a busy machine
 
 
 class Chat:

@@ -130,6 +130,16 @@ TEST(Inspect, WritesAPageWhoseDataAgreesWithTheRun) {
   EXPECT_EQ(kept, 16 * (64 + 3));
 }
 
+TEST(Inspect, GoesOnBehindTheFirstCompressionByItself) {
+  const std::string path = write_file("defaults.html", "");
+  const Outcome outcome =
+      run(Invocation{.arguments = {"inspect", "-f", "-", "-o", path, "--kv-budget", "64"}, .input = story()});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const json data = data_of(read_file(path));
+  ASSERT_FALSE(data.is_discarded());
+  EXPECT_GE(data["run"]["kv"]["compressions"], 1);
+}
+
 TEST(Inspect, ShowsADenseMethodToo) {
   const std::string path = write_file("dense.html", "");
   const Outcome outcome = run({"inspect", "-p", "The river runs down.", "-o", path, "--method", "full", "-n", "2"});

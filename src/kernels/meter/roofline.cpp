@@ -15,12 +15,12 @@
 namespace ei::kernels {
 namespace {
 
-std::vector<PeakLoop> loops() {
+std::vector<ThroughputLoop> loops() {
   return {
 #if defined(__aarch64__)
-    neonbf16_peak_loop(), neonfp16_peak_loop(), neon_peak_loop(),
+    neonbf16_throughput_loop(), neonfp16_throughput_loop(), neon_throughput_loop(),
 #elif defined(__x86_64__)
-    amx_peak_loop(), avx512bf16_peak_loop(), avx512_peak_loop(), avx2_peak_loop(),
+    amx_throughput_loop(), avx512bf16_throughput_loop(), avx512_throughput_loop(), avx2_throughput_loop(),
 #endif
   };
 }
@@ -54,7 +54,7 @@ double timed(int threads, const std::function<void(int)>& work) {
   return *std::max_element(elapsed.begin(), elapsed.end());
 }
 
-double flops_of(const PeakLoop& loop, int threads) {
+double flops_of(const ThroughputLoop& loop, int threads) {
   // Many runs well below a scheduler's time slice: the best is undisturbed even on a busy machine.
   constexpr int64_t kRounds = 50'000;
   constexpr int kRepeats = 200;
@@ -92,14 +92,14 @@ double read_bandwidth(int threads) {
 }  // namespace
 
 Result<Roofline> measure_roofline(int threads) try {
-  Roofline peak;
-  for (const PeakLoop& loop : loops()) {
+  Roofline roofline;
+  for (const ThroughputLoop& loop : loops()) {
     if (!loop.usable()) continue;
-    double& best = loop.bf16 ? peak.bf16_flops : peak.fp32_flops;
+    double& best = loop.bf16 ? roofline.bf16_flops : roofline.fp32_flops;
     best = std::max(best, flops_of(loop, threads));
   }
-  peak.read_bytes_per_s = read_bandwidth(threads);
-  return peak;
+  roofline.read_bytes_per_s = read_bandwidth(threads);
+  return roofline;
 } catch (const std::system_error& error) {
   return make_error(ErrorKind::kMemory, "could not start %d threads (%s); lower --threads", threads,
                     error.code().message().c_str());

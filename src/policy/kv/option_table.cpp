@@ -94,8 +94,7 @@ std::vector<KvSpec> make_kv_table() {
           "flat (each layer keeps the budget), pyramid (the first keep more than the last), entropy (in proportion to "
           "the mean entropy of the heads' attention), spread (to its exponential), focus (to one over that), distinct "
           "(to how many different slots the queries look at), mass (where the best scores of all layers stand) or "
-          "entropy-inverse (the other way round than entropy); for research entropy-rest (without the first slots), "
-          "entropy-shuffled",
+          "entropy-inverse (the other way round than entropy)",
           compresses,
           choice(&O::layers, kv_layers_name,
                  {KvLayers::kFlat, KvLayers::kPyramid, KvLayers::kEntropy, KvLayers::kSpread, KvLayers::kFocus,

@@ -10,7 +10,7 @@ constexpr int32_t kFirstSampled = 2;  // segments: before, there is nothing far
 constexpr int32_t kAllSampled = 8;    // before this one, and while the text is dense, every segment is
 constexpr int32_t kHabitEvery = 16;   // later, where types alone are wanted
 constexpr double kHabitMemory = 0.9;
-// A head is local when less than this share of what it does not give to the sink, and less than this share of all, goes
+// A head is local when less than this share of what it does not give to the sink, or less than this share of all, goes
 // further back than a segment.
 constexpr float kDistantShare = 0.015f;
 constexpr float kDistantFloor = 0.003f;

@@ -91,7 +91,8 @@ std::vector<PrefillSpec> make_prefill_table() {
                    any,
                    choice(&O::select, block_rank_name,
                           {BlockRank::kMidrange, BlockRank::kPeak, BlockRank::kAdaptive, BlockRank::kOracleSum,
-                           BlockRank::kOracleMax})),
+                           BlockRank::kOracleMax}),
+                   kResearch),
       prefill_spec("local-budget", "", "N", "earlier tokens that a kv_head reads however little it looks back",
                    when_adaptive(by_rule({R::kEntropy, R::kHabit, R::kFixed})), tokens(&O::local_budget, 0)),
       prefill_spec(

@@ -20,9 +20,9 @@ void select_blocks(const SelectBlocksParams& params, WorkQueue& queue);
 // Any kind, any block size, in floats: slow.
 void row_scores_plain(const RowScoreParams& params, WorkQueue& queue);
 
-// Peak scores, in four steps with a barrier between them: queries to 8 bits and what rows find at home, the choice of
-// rows, the peaks, the best of all rows. Blocks are a multiple of 8. `scratch` is shared, at least scratch_bytes(),
-// 64-byte aligned.
+// Peak scores, in four steps with a barrier between them: queries to 8 bits and what rows find in their own segment,
+// the choice of rows, the peaks, the best of all rows. Blocks are a multiple of 8. `scratch` is shared, at least
+// scratch_bytes(), 64-byte aligned.
 struct PeakVariant {
   std::string_view name;
   std::string_view attention;  // the attention variant of about the same instructions

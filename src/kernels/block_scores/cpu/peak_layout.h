@@ -34,7 +34,7 @@ struct PeakLayout {
   int64_t group;
   int64_t visible;      // blocks
   int64_t supers;       // whole super-blocks among them
-  int64_t most_rows;    // that a kv_head may ask
+  int64_t most_rows;    // of a kv_head that rank
   int64_t tiles;        // of one kv_head, for so many
   PeakTiles all;        // [kv_heads, tiles]
   PeakTiles chosen;     // [kv_heads, tiles]

@@ -1,5 +1,5 @@
 // The rows of peak scores (row_peaks.h): queries to 8 bits, what they find in their own segment and the first block,
-// how much they want what lies further back, and what the super-blocks there super_bounds. Isa: see row_peaks.h.
+// and bounds of what they may find further back, by rows and by super-blocks. Isa: see row_peaks.h.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,7 @@ class PeakRows {
     fold_own(layout, h, to);
     if (layout.samples_rows(h)) {
       const int64_t at = h * layout.tiles + tile;
-      want(layout, h, to, layout.row_bounds + at * kTileRows, layout.super_bounds + at * layout.supers);
+      bound_rows(layout, h, to, layout.row_bounds + at * kTileRows, layout.super_bounds + at * layout.supers);
     }
   }
 
@@ -99,7 +99,8 @@ class PeakRows {
     }
   }
 
-  // Softmax over the heads of -(what the head finds at home): who finds least asks. `to` serves as working memory.
+  // Softmax over the heads of -(what the head finds in its own segment): who finds least ranks. `to` serves as working
+  // memory.
   static void weigh_heads(const PeakLayout& layout, int64_t h, const PeakTiles& to, std::vector<float>& weights) {
     std::vector<float> own(weights.size());
     std::vector<float> single(weights.size());
@@ -158,7 +159,8 @@ class PeakRows {
     }
   }
 
-  static void want(const PeakLayout& layout, int64_t h, const PeakTiles& tile, float* row_bounds, float* super_bounds) {
+  static void bound_rows(const PeakLayout& layout, int64_t h, const PeakTiles& tile, float* row_bounds,
+                         float* super_bounds) {
     const int64_t dim = layout.dim;
     // Both signs of a query side by side: its product with a super-block's extremes bounds that with any of its keys.
     alignas(64) int8_t split[kTileRows * 2 * kMostDim];

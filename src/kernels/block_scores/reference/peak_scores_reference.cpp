@@ -153,22 +153,22 @@ class RankedHead {
     const int64_t queries = num_queries(ranking.queries, group_);
     std::vector<Row> rows;
     for (int64_t member = 0; member < queries; ++member) {
-      std::vector<float> wants;
+      std::vector<float> bounds_of_rows;
       for (int64_t row = 0; row < count_ && !all; ++row) {
-        wants.push_back(want({first_ + row, member}, ranking.queries));
+        bounds_of_rows.push_back(row_bound({first_ + row, member}, ranking.queries));
         if (params_.row_bounds != nullptr)
-          params_.row_bounds[h_ * count_ * params_.most_queries + row * queries + member] = wants.back();
+          params_.row_bounds[h_ * count_ * params_.most_queries + row * queries + member] = bounds_of_rows.back();
       }
       std::vector<uint64_t> scratch;
       std::vector<int32_t> chosen(all ? static_cast<size_t>(count_) : 0);
       std::iota(chosen.begin(), chosen.end(), 0);
-      if (!all) append_top_indices(wants, ranking.rows, scratch, chosen);
+      if (!all) append_top_indices(bounds_of_rows, ranking.rows, scratch, chosen);
       for (const int32_t row : chosen) rows.push_back({first_ + row, member});
     }
     return rows;
   }
 
-  float want(const Row& row, GroupQuery queries) {
+  float row_bound(const Row& row, GroupQuery queries) {
     const Doubles bound = bounds(row, queries);
     for (size_t super = 0; super < bound.size(); ++super)
       super_bounds_[super] = std::max(super_bounds_[super], static_cast<float>(bound[super]));

@@ -33,7 +33,7 @@ double run(int64_t rounds) {
 
 }  // namespace
 
-PeakLoop amx_peak_loop() { return {.bf16 = true, .usable = cpu_has_amx_bf16, .run = run}; }
+ThroughputLoop amx_throughput_loop() { return {.bf16 = true, .usable = cpu_has_amx_bf16, .run = run}; }
 
 }  // namespace ei::kernels
 #endif

@@ -6,7 +6,9 @@
 
 namespace ei::kernels {
 
-PeakLoop avx2_peak_loop() { return {.bf16 = false, .usable = cpu_has_avx2, .run = run_peak_lanes<Vec8, 4, 3, false>}; }
+ThroughputLoop avx2_throughput_loop() {
+  return {.bf16 = false, .usable = cpu_has_avx2, .run = run_fma_lanes<Vec8, 4, 3, false>};
+}
 
 }  // namespace ei::kernels
 #endif

@@ -6,8 +6,8 @@
 
 namespace ei::kernels {
 
-PeakLoop avx512_peak_loop() {
-  return {.bf16 = false, .usable = cpu_has_avx512, .run = run_peak_lanes<Vec16, 8, 3, false>};
+ThroughputLoop avx512_throughput_loop() {
+  return {.bf16 = false, .usable = cpu_has_avx512, .run = run_fma_lanes<Vec16, 8, 3, false>};
 }
 
 }  // namespace ei::kernels

@@ -6,8 +6,8 @@
 
 namespace ei::kernels {
 
-PeakLoop avx512bf16_peak_loop() {
-  return {.bf16 = true, .usable = cpu_has_avx512bf16, .run = run_peak_lanes<Vec16, 8, 3, true>};
+ThroughputLoop avx512bf16_throughput_loop() {
+  return {.bf16 = true, .usable = cpu_has_avx512bf16, .run = run_fma_lanes<Vec16, 8, 3, true>};
 }
 
 }  // namespace ei::kernels

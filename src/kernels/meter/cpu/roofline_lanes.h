@@ -8,7 +8,7 @@ namespace ei::kernels {
 
 // One round is one step of the block: high * vecs multiply-adds.
 template <typename V, int high, int vecs, bool pairs>
-inline double run_peak_lanes(int64_t rounds) {
+inline double run_fma_lanes(int64_t rounds) {
   constexpr int kDepth = 64;
   constexpr int kWide = vecs * V::kWidth;
   alignas(64) float operands[kDepth * (high + kWide)];

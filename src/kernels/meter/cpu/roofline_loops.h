@@ -5,7 +5,7 @@
 
 namespace ei::kernels {
 
-struct PeakLoop {
+struct ThroughputLoop {
   bool bf16 = false;  // an instruction on bf16 or fp16; otherwise fp32 multiply-add
   bool (*usable)();
   // Runs `rounds` rounds of independent instructions, as many as hide their latency; returns operations per round.
@@ -13,14 +13,14 @@ struct PeakLoop {
 };
 
 #if defined(__aarch64__)
-PeakLoop neon_peak_loop();
-PeakLoop neonbf16_peak_loop();
-PeakLoop neonfp16_peak_loop();
+ThroughputLoop neon_throughput_loop();
+ThroughputLoop neonbf16_throughput_loop();
+ThroughputLoop neonfp16_throughput_loop();
 #elif defined(__x86_64__)
-PeakLoop amx_peak_loop();
-PeakLoop avx512bf16_peak_loop();
-PeakLoop avx512_peak_loop();
-PeakLoop avx2_peak_loop();
+ThroughputLoop amx_throughput_loop();
+ThroughputLoop avx512bf16_throughput_loop();
+ThroughputLoop avx512_throughput_loop();
+ThroughputLoop avx2_throughput_loop();
 #endif
 
 }  // namespace ei::kernels

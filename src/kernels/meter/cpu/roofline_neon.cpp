@@ -28,7 +28,7 @@ double run(int64_t rounds) {
 
 }  // namespace
 
-PeakLoop neon_peak_loop() {
+ThroughputLoop neon_throughput_loop() {
   return {.bf16 = false, .usable = [] { return true; }, .run = run};
 }
 

@@ -42,7 +42,7 @@ double run(int64_t rounds) {
 
 }  // namespace
 
-PeakLoop neonbf16_peak_loop() { return {.bf16 = true, .usable = cpu_has_bf16, .run = run}; }
+ThroughputLoop neonbf16_throughput_loop() { return {.bf16 = true, .usable = cpu_has_bf16, .run = run}; }
 
 }  // namespace ei::kernels
 

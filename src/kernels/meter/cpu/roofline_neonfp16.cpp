@@ -29,7 +29,7 @@ double run(int64_t rounds) {
 
 }  // namespace
 
-PeakLoop neonfp16_peak_loop() { return {.bf16 = true, .usable = cpu_has_fp16, .run = run}; }
+ThroughputLoop neonfp16_throughput_loop() { return {.bf16 = true, .usable = cpu_has_fp16, .run = run}; }
 
 }  // namespace ei::kernels
 
