@@ -55,6 +55,10 @@ Result<server::ServerOptions> server_options(const CommandContext& context, cons
   options.scheduler.slots = static_cast<int>(settings.parallel);
   options.scheduler.queue = static_cast<int>(settings.queue);
   options.scheduler.cache_bytes = settings.cache_ram << 20;
+  options.scheduler.disk = {.folder = settings.cache_path,
+                            .most_bytes = settings.cache_disk << 20,
+                            .build = std::string(version()) + " " + std::string(build_commit()),
+                            .log = [&console = context.console](const std::string& line) { console.warn(line); }};
   options.scheduler.session.context = settings.ctx_size;
   options.scheduler.session.batch = chunk_tokens(settings);
   options.scheduler.session.key_type = key_type(settings);

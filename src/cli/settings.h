@@ -140,7 +140,9 @@ struct Settings {
   int64_t parallel = 4;
   int64_t queue = 64;
   int64_t cache_ram = 2048;  // MiB
-  std::string alias;         // empty: the model file's name
+  std::string cache_path;
+  int64_t cache_disk = 8192;  // MiB
+  std::string alias;          // empty: the model file's name
   std::string tags;
   std::string api_key;
   std::string api_key_file;

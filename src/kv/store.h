@@ -84,6 +84,8 @@ class Store {
               std::string_view note = {}) const;
   static Result<Store> load(const std::string& path, uint64_t model_hash, const Backend& backend,
                             const CancelToken* cancel = nullptr, std::string* note = nullptr);
+  // The note of a file that save() wrote; of the rest only its description is read and checked.
+  static Result<std::string> note(const std::string& path, uint64_t model_hash);
 
  private:
   struct Layer {

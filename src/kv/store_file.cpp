@@ -128,6 +128,22 @@ Result<HeadDescription> read_head(FileReader& file, int32_t next) {
   return head;
 }
 
+// Of all layers, and the checksum behind them.
+Result<std::vector<HeadDescription>> read_heads(FileReader& file, const Description& described) {
+  const int64_t num_heads = int64_t{described.config.layers} * described.config.kv_heads;
+  if (static_cast<uint64_t>(num_heads) > file.remaining() / (2 * sizeof(int64_t))) {
+    return file.failure("the file is cut short");
+  }
+  std::vector<HeadDescription> heads;
+  heads.reserve(static_cast<size_t>(num_heads));
+  for (int64_t i = 0; i < num_heads; ++i) {
+    EI_ASSIGN_OR_RETURN(HeadDescription head, read_head(file, described.next));
+    heads.push_back(std::move(head));
+  }
+  EI_RETURN_IF_ERROR(file.check_checksum());
+  return heads;
+}
+
 }  // namespace
 
 Status Store::save(const std::string& path, uint64_t model_hash, const CancelToken* cancel,
@@ -174,24 +190,22 @@ Status Store::save(const std::string& path, uint64_t model_hash, const CancelTok
   return file.commit();
 }
 
+Result<std::string> Store::note(const std::string& path, uint64_t model_hash) {
+  FileReader file(path);
+  EI_RETURN_IF_ERROR(file.open());
+  EI_ASSIGN_OR_RETURN(Description described, read_description(file, model_hash));
+  if (const auto heads = read_heads(file, described); !heads.ok()) return heads.error();
+  return std::move(described.note);
+}
+
 Result<Store> Store::load(const std::string& path, uint64_t model_hash, const Backend& backend,
                           const CancelToken* cancel, std::string* note) {
   FileReader file(path);
   EI_RETURN_IF_ERROR(file.open());
   EI_ASSIGN_OR_RETURN(const Description described, read_description(file, model_hash));
-  const int64_t num_heads = int64_t{described.config.layers} * described.config.kv_heads;
-  if (static_cast<uint64_t>(num_heads) > file.remaining() / (2 * sizeof(int64_t))) {
-    return file.failure("the file is cut short");
-  }
-  std::vector<HeadDescription> heads;
-  heads.reserve(static_cast<size_t>(num_heads));
+  EI_ASSIGN_OR_RETURN(std::vector<HeadDescription> heads, read_heads(file, described));
   int64_t total_slots = 0;  // at most 2^24 heads of 2^31 slots
-  for (int64_t i = 0; i < num_heads; ++i) {
-    EI_ASSIGN_OR_RETURN(HeadDescription head, read_head(file, described.next));
-    total_slots += head.length;
-    heads.push_back(std::move(head));
-  }
-  EI_RETURN_IF_ERROR(file.check_checksum());
+  for (const HeadDescription& head : heads) total_slots += head.length;
 
   Store store(backend, described.config);
   const PageLayout& layout = store.layout_;

@@ -81,6 +81,29 @@ TEST(ServerScheduling, ManyAtATimeAnswerAsOneByOne) {
   EXPECT_EQ(together, alone);
 }
 
+TEST(ServerScheduling, OfThoseThatWaitTheMostUrgentBeginsFirst) {
+  ServerOptions options = test_options();
+  options.scheduler.slots = 1;
+  const TestServer server(options);
+  Client first(server.port());
+  first.send(request_text("POST", "/completion",
+                          json{{"prompt", long_text(3000)}, {"n_predict", 1}, {"stream", true}}.dump()));
+  first.read_until("200 OK");
+  std::atomic<double> done[2] = {0, 0};
+  std::vector<std::thread> clients;
+  for (const int priority : {1, -1}) {
+    json request = short_request(priority + 5);
+    request["priority"] = priority;
+    clients.emplace_back([&, request, priority] {
+      EXPECT_EQ(server.post("/completion", request).status, 200);
+      done[priority > 0 ? 0 : 1] = now_s();
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the one that came first is less urgent
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_LT(done[1], done[0]);
+}
+
 TEST(ServerScheduling, AFullQueueSaysWhenToComeAgain) {
   ServerOptions options = test_options();
   options.scheduler.slots = 1;

@@ -100,6 +100,7 @@ void submit(const Call& call, TextRequest request) {
       task.heads = params.return_heads;
       task.scores_prompt = params.scores_prompt;
       task.deadline_s = params.timeout_s > 0 ? now_s() + params.timeout_s : 0;
+      task.priority = params.priority;
       task.cancel = responder->cancel();
       task.sink = responder->sink_of(choice.index);
       tasks.push_back(std::move(task));

@@ -174,6 +174,7 @@ Params read_params(Fields& fields, const ParamLimits& limits, const text::Tokeni
   params.cache_prompt = fields.flag("cache_prompt", params.cache_prompt);
   params.slot = static_cast<int>(fields.whole("id_slot", -1, -1, limits.slots - 1));
   params.timeout_s = fields.number("timeout", 0, 0, 1e9);
+  params.priority = static_cast<int>(fields.whole("priority", 0, -1000, 1000));
   params.verbose = fields.flag("verbose", params.verbose);
   params.response_fields = fields.texts("response_fields", 256);
   return params;

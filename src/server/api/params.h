@@ -26,6 +26,7 @@ struct Params {
   bool cache_prompt = true;
   int slot = -1;
   double timeout_s = 0;  // 0: none
+  int priority = 0;      // lower is more urgent
   bool verbose = false;
   bool echo = false;
   bool scores_prompt = false;

@@ -35,6 +35,13 @@ std::shared_ptr<const HeldText> PrefixCache::find(std::span<const int32_t> promp
   return texts_.front();
 }
 
+int64_t PrefixCache::longest(std::span<const int32_t> prompt, const std::string& space) const {
+  int64_t most = 0;
+  for (const auto& text : texts_)
+    if (text->space == space) most = std::max(most, shared_prefix(text->tokens, prompt));
+  return most;
+}
+
 void PrefixCache::remove(const std::shared_ptr<HeldText>& text) {
   std::erase_if(texts_, [&](const auto& other) { return other == text; });
 }

@@ -31,6 +31,8 @@ class PrefixCache {
   std::shared_ptr<HeldText> put(HeldText text);
   // The text with the longest prefix in common with `prompt`, read in this way; null when there is none.
   std::shared_ptr<const HeldText> find(std::span<const int32_t> prompt, const std::string& space);
+  // How much of `prompt` the best of them has.
+  int64_t longest(std::span<const int32_t> prompt, const std::string& space) const;
   void remove(const std::shared_ptr<HeldText>& text);
   bool has(const std::shared_ptr<HeldText>& text) const;
   // Gives up the one that was used longest ago. False when there is none.

@@ -41,6 +41,8 @@ struct Totals {
   int64_t waiting = 0;
   int64_t cache_bytes = 0;
   int64_t cache_texts = 0;
+  int64_t disk_bytes = 0;
+  int64_t disk_texts = 0;
 };
 
 }  // namespace ei::server

@@ -19,6 +19,7 @@
 
 #include "engine/decode_batch.h"
 #include "engine/engine.h"
+#include "server/cache/disk_cache.h"
 #include "server/cache/prefix_cache.h"
 #include "server/scheduler/figures.h"
 #include "server/scheduler/running.h"
@@ -31,6 +32,7 @@ struct SchedulerOptions {
   int queue = 64;            // tasks that may wait
   SessionOptions session{};  // context, batch, types; the method is the task's
   int64_t cache_bytes = int64_t{2} << 30;
+  DiskCacheOptions disk{};       // its model hash is the engine's
   double chunk_s = 0.5;          // of a prompt, while nobody else waits
   double shared_chunk_s = 0.12;  // and while somebody does
 };
@@ -62,6 +64,8 @@ class Scheduler {
     uint64_t id = 0;
     double since_s = 0;
     Task task;
+    bool looked = false;   // for files
+    bool loading = false;  // one of them
   };
   struct Slot {
     std::unique_ptr<Running> running{};
@@ -79,6 +83,7 @@ class Scheduler {
   void admit();
   int free_slot(const Task& task) const;
   bool may_begin(const Waiting& waiting) const;
+  bool loads_first(Waiting& waiting);
   void begin(Waiting waiting, int slot);
   Result<std::unique_ptr<Running>> start(Waiting& waiting, int slot);
   Result<Prefix> find_prefix(const Task& task, int slot, const std::string& space);
@@ -112,6 +117,7 @@ class Scheduler {
   bool stopping_ = false;
   std::vector<SlotFigures> figures_;
   Totals totals_;
+  DiskCache disk_;  // behind what it posts to
 
   std::thread thread_;  // last: it uses everything above
 };

@@ -75,6 +75,7 @@ struct Task {
   int probabilities = 0;       // how many to report for each token
   bool scores_prompt = false;  // the same for the tokens of the prompt; needs cache_prompt = false
   bool heads = false;          // trace the heads while the prompt is read
+  int priority = 0;            // lower ones begin first; each step down doubles the share of the time, -4 to 4 count
   double deadline_s = 0;       // by the clock of now_s(); 0: none
   uint64_t after = 0;          // begins when that task's prompt has been read, whose cache it shares
   std::shared_ptr<CancelToken> cancel{};

@@ -1,0 +1,92 @@
+// DiskCache: held texts as files, so that they outlive memory and the process. A thread of its own writes and reads
+// them; the compute thread hands over forks, whose pages are shared, and goes on. Files are complete or not there
+// (kv::Store::save), and name the model, the build, how the text was read, and its tokens; whatever cannot be read is
+// passed over with one line to the log.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/cancel.h"
+#include "server/cache/prefix_cache.h"
+
+namespace ei {
+class Backend;
+}
+
+namespace ei::server {
+
+struct DiskCacheOptions {
+  std::string folder{};  // empty: no files
+  int64_t most_bytes = int64_t{8} << 30;
+  int64_t least_tokens = 256;  // a shorter text is read as quickly
+  uint64_t model_hash = 0;
+  std::string build{};  // another build may round otherwise: its files are not used
+  std::function<void(const std::string& line)> log = nullptr;
+};
+
+class DiskCache {
+ public:
+  DiskCache(const Backend& backend, DiskCacheOptions options);
+  // What is being written is given up.
+  ~DiskCache();
+
+  struct Found {
+    std::string path{};
+    int64_t tokens = 0;  // leading ones that the prompt has in common with it
+  };
+  // The file with the longest prefix in common with `prompt`, read in this way.
+  std::optional<Found> find(std::span<const int32_t> prompt, const std::string& space) const;
+  // Writes the text behind what else waits to be written. It takes the place of files that it begins with; the least
+  // recently used go when there is no room.
+  void put(HeldText text);
+  // Reads a file that find() named; `done` is called on the thread of the cache.
+  using Loaded = std::function<void(Result<HeldText> text)>;
+  void load(const std::string& path, Loaded done);
+
+  int64_t bytes() const;
+  int64_t size() const;
+  // Nothing waits to be written or read.
+  bool idle() const;
+
+ private:
+  struct File {
+    std::string path;
+    std::string space;
+    std::vector<int32_t> tokens;
+    int64_t bytes = 0;
+  };
+
+  void run();
+  void scan();
+  void write(const HeldText& text);
+  Result<HeldText> read(const std::string& path);
+  void say(const std::string& line) const;
+  bool holds(const HeldText& text) const;  // under the lock
+  void make_room(int64_t bytes);           // under the lock
+
+  const Backend& backend_;
+  const DiskCacheOptions options_;
+  CancelToken stop_;
+
+  mutable std::mutex mutex_;  // of what follows
+  std::condition_variable wake_;
+  std::list<File> files_;  // the last used first
+  std::deque<std::function<void()>> jobs_;
+  bool busy_ = false;
+  bool stopping_ = false;
+
+  std::thread thread_;  // last: it uses everything above
+};
+
+}  // namespace ei::server

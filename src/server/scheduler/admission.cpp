@@ -1,0 +1,200 @@
+// Who begins: tasks that wait get slots, in the order of their priorities, and what of their prompts somebody has read.
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/clock.h"
+#include "server/scheduler/scheduler.h"
+
+namespace ei::server {
+
+namespace {
+const Error kDeadline{ErrorKind::kRuntime, "the request's time was over before its first token"};
+// A file is worth loading where it has so many tokens more than what is in memory.
+constexpr int64_t kWorthLoading = 64;
+
+// How a task's prompt is read: texts that were read otherwise have other values.
+std::string space_of(const Task& task) {
+  if (!policy::reads_sparsely(task.method)) return {};
+  return task.method.method + ":" + policy::options_text(task.method);
+}
+}  // namespace
+
+void Scheduler::drop_cancelled() {
+  std::list<Waiting> dropped;
+  bool stopping = false;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping = stopping_;
+    const double now = now_s();
+    for (auto waiting = waiting_.begin(); waiting != waiting_.end();) {
+      const Task& task = waiting->task;
+      const bool late = task.deadline_s > 0 && now > task.deadline_s;
+      const auto after = std::next(waiting);
+      if (stopping || late || (task.cancel && task.cancel->cancelled()))
+        dropped.splice(dropped.end(), waiting_, waiting);
+      waiting = after;
+    }
+    totals_.cancelled += static_cast<int64_t>(dropped.size());
+  }
+  for (const Waiting& waiting : dropped) {
+    const bool gone = stopping || (waiting.task.cancel && waiting.task.cancel->cancelled());
+    waiting.task.sink->failed(gone ? Error{ErrorKind::kInterrupted, "the request was cancelled"} : kDeadline);
+  }
+  for (size_t slot = 0; slot < slots_.size(); ++slot) {
+    Running* running = slots_[slot].running.get();
+    if (running == nullptr || running->ended() || !(stopping || running->cancelled())) continue;
+    running->cancel();
+    finish(static_cast<int>(slot));
+  }
+}
+
+bool Scheduler::may_begin(const Waiting& waiting) const {
+  if (waiting.task.after == 0) return true;
+  const auto is_first = [&](uint64_t id) { return id == waiting.task.after; };
+  if (std::any_of(waiting_.begin(), waiting_.end(), [&](const Waiting& other) { return is_first(other.id); }))
+    return false;
+  return std::none_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
+    return slot.running && is_first(slot.running->id()) && slot.running->reading();
+  });
+}
+
+// The one asked for, or that whose text is the prompt's beginning, or the one that has been free longest.
+int Scheduler::free_slot(const Task& task) const {
+  int best = -1;
+  int64_t best_shared = -1;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const Slot& slot = slots_[i];
+    if (slot.running || (task.slot >= 0 && task.slot != static_cast<int>(i))) continue;
+    const auto& held = slot.held;
+    int64_t shared = held ? shared_prefix(held->tokens, task.prompt) : 0;
+    if (held && shared < static_cast<int64_t>(held->tokens.size()) / 2) shared = 0;  // another text
+    const bool better =
+        shared > best_shared || (shared == best_shared && slot.used_s < slots_[static_cast<size_t>(best)].used_s);
+    if (!better) continue;
+    best = static_cast<int>(i);
+    best_shared = shared;
+  }
+  return best;
+}
+
+void Scheduler::admit() {
+  for (;;) {
+    std::optional<Waiting> taken;
+    int slot = -1;
+    {
+      const std::lock_guard lock(mutex_);
+      for (auto waiting = waiting_.begin(); waiting != waiting_.end() && !taken; ++waiting) {
+        if (waiting->loading || !may_begin(*waiting)) continue;
+        slot = free_slot(waiting->task);
+        if (slot < 0 || loads_first(*waiting)) continue;
+        taken = std::move(*waiting);
+        waiting_.erase(waiting);
+        ++active_;
+        break;
+      }
+    }
+    if (!taken) return;
+    begin(std::move(*taken), slot);
+  }
+}
+
+// Is there a file with more of this prompt than memory has? Then the task begins once that is loaded; others need not
+// wait for it.
+bool Scheduler::loads_first(Waiting& waiting) {
+  const Task& task = waiting.task;
+  if (waiting.looked || !task.cache_prompt || task.slot >= 0) return false;
+  waiting.looked = true;
+  const std::string space = space_of(task);
+  const std::optional<DiskCache::Found> found = disk_.find(task.prompt, space);
+  if (!found || found->tokens < cache_.longest(task.prompt, space) + kWorthLoading) return false;
+  waiting.loading = true;
+  disk_.load(found->path, [this, id = waiting.id](Result<HeldText> text) {
+    auto loaded = std::make_shared<Result<HeldText>>(std::move(text));
+    post([this, id, loaded] {
+      if (loaded->ok()) {
+        cache_.put(std::move(**loaded));
+        forget_dropped();
+      }
+      const std::lock_guard lock(mutex_);
+      for (Waiting& other : waiting_)
+        if (other.id == id) other.loading = false;
+    });
+  });
+  return true;
+}
+
+void Scheduler::begin(Waiting waiting, int slot) {
+  const std::shared_ptr<TaskSink> sink = waiting.task.sink;
+  Result<std::unique_ptr<Running>> running = start(waiting, slot);
+  // What is held for others makes room for who is here.
+  while (!running.ok() && running.error().kind == ErrorKind::kMemory && cache_.drop_oldest()) {
+    forget_dropped();
+    running = start(waiting, slot);
+  }
+  if (!running.ok()) {
+    sink->failed(running.error());
+    const std::lock_guard lock(mutex_);
+    --active_;
+    ++totals_.failed;
+    return;
+  }
+  double least = std::numeric_limits<double>::max();
+  for (const Slot& other : slots_)
+    if (other.running) least = std::min(least, other.running->vtime);
+  (*running)->vtime = least == std::numeric_limits<double>::max() ? 0 : least;
+  (*running)->report().slot = slot;
+  slots_[static_cast<size_t>(slot)].running = std::move(*running);
+  publish();
+}
+
+Result<std::unique_ptr<Running>> Scheduler::start(Waiting& waiting, int slot) {
+  const Task& task = waiting.task;
+  SessionOptions options = options_.session;
+  options.method = task.method.method;
+  EI_ASSIGN_OR_RETURN(options.prefill, policy::prefill_options(task.method));
+  EI_ASSIGN_OR_RETURN(options.kv, policy::kv_options(task.method));
+  options.keep_whole = task.cache_prompt;
+  options.cancel = task.cancel.get();
+  const std::string space = space_of(task);
+  EI_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, engine_.new_session(options));
+  if (task.cache_prompt) {
+    EI_ASSIGN_OR_RETURN(Prefix prefix, find_prefix(task, slot, space));
+    if (prefix.store) EI_RETURN_IF_ERROR(session->adopt(std::move(*prefix.store), prefix.tokens));
+  }
+  return Running::begin(waiting.id, task, space, std::move(session), now_s() - waiting.since_s);
+}
+
+Result<Scheduler::Prefix> Scheduler::find_prefix(const Task& task, int slot, const std::string& space) {
+  std::shared_ptr<const HeldText> held;
+  if (task.slot >= 0) {
+    held = slots_[static_cast<size_t>(slot)].held;
+    if (held && held->space != space) held = nullptr;
+  } else {
+    held = cache_.find(task.prompt, space);
+  }
+  const kv::Store* store = held ? &held->store : nullptr;
+  int64_t longest = held ? shared_prefix(held->tokens, task.prompt) : 0;
+  // A task that still runs has read its text, too.
+  for (const Slot& other : slots_) {
+    if (!other.running || other.running->space() != space || (task.slot >= 0 && task.after == 0)) continue;
+    const Session& session = other.running->session();
+    if (!session.store().exact()) continue;
+    const auto whole = static_cast<size_t>(session.store().next_position());
+    const int64_t shared = shared_prefix(session.tokens().first(whole), task.prompt);
+    if (shared <= longest) continue;
+    longest = shared;
+    store = &session.store();
+  }
+  // The last token is read in any case: its logits say how to go on.
+  longest = std::min(longest, static_cast<int64_t>(task.prompt.size()) - 1);
+  Prefix prefix;
+  if (store == nullptr || longest <= 0) return prefix;
+  EI_ASSIGN_OR_RETURN(kv::Store fork, store->fork());
+  EI_RETURN_IF_ERROR(fork.truncate(static_cast<int32_t>(longest)));
+  prefix.store = std::move(fork);
+  prefix.tokens.assign(task.prompt.begin(), task.prompt.begin() + longest);
+  return prefix;
+}
+
+}  // namespace ei::server

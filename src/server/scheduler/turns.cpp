@@ -1,0 +1,163 @@
+// Whose turn it is: the running task that has had the least time reads a chunk of its prompt, or a token of each that
+// is behind its prompt goes through the model.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/clock.h"
+#include "server/scheduler/scheduler.h"
+
+namespace ei::server {
+
+namespace {
+constexpr int64_t kRowsTogether = 64;  // chunks are cut in multiples that kernels like
+constexpr int64_t kFirstChunk = 256;   // before anything is known about this model's pace
+// A token's time grows with the text in front of it, by less than this from chunk to chunk.
+constexpr double kSlower = 1.05;
+// Of the time of a pass over the weights for tokens. Behind a chunk of somebody's prompt the first tokens find cold
+// caches: with less than the whole a stream keeps half of its speed all the same.
+constexpr double kTokenCharge = 0.75;
+
+// A step of priority halves what a second costs, or doubles it.
+double charge_of(const Running& running) { return std::exp2(std::clamp(running.task().priority, -4, 4)); }
+}  // namespace
+
+Running* Scheduler::next() {
+  Running* best = nullptr;
+  for (const Slot& slot : slots_) {
+    if (!slot.running) continue;
+    // Of equals the one that came last: it is new, and somebody waits for its first token.
+    const bool earlier = best == nullptr || slot.running->vtime < best->vtime ||
+                         (slot.running->vtime == best->vtime && slot.running->id() > best->id());
+    if (earlier) best = slot.running.get();
+  }
+  return best;
+}
+
+int64_t Scheduler::chunk_for(const Running& running) const {
+  bool others = false;
+  for (const Slot& slot : slots_) others = others || (slot.running && slot.running.get() != &running);
+  {
+    const std::lock_guard lock(mutex_);
+    others = others || !waiting_.empty();
+  }
+  const double pace = running.token_s > 0 ? running.token_s : prompt_token_s_;
+  if (pace <= 0) return kFirstChunk;
+  const double seconds = others ? options_.shared_chunk_s : options_.chunk_s;
+  const auto tokens = static_cast<int64_t>(std::min(seconds / pace, 1e6));
+  return std::max<int64_t>(tokens / kRowsTogether, 1) * kRowsTogether;
+}
+
+void Scheduler::step(Running& running) { running.reading() ? read(running) : generate(running); }
+
+void Scheduler::read(Running& running) {
+  const double start = now_s();
+  const int64_t before = running.left_to_read();
+  running.read(chunk_for(running));
+  const double took = now_s() - start;
+  running.vtime += took * charge_of(running);
+  const int64_t read = before - running.left_to_read();
+  if (read > 0) {
+    // Every chunk costs something whatever its length, most on a busy machine. If slow chunks were believed at once,
+    // they would be cut shorter and be slower still: the best pace counts, and is forgotten slowly.
+    const double took_each = took / static_cast<double>(read);
+    running.token_s = running.token_s > 0 ? std::min(took_each, running.token_s * kSlower) : took_each;
+    prompt_token_s_ = running.token_s;
+  }
+  Running* const one[] = {&running};
+  stepped(one);
+}
+
+// A token of `first`, and of all others that are behind their prompts: they cost little more together.
+void Scheduler::generate(Running& first) {
+  std::vector<Running*> tasks = {&first};
+  for (const Slot& slot : slots_) {
+    Running* other = slot.running.get();
+    if (other != nullptr && other != &first && !other->reading()) tasks.push_back(other);
+  }
+  std::sort(tasks.begin() + 1, tasks.end(), [](const Running* a, const Running* b) { return a->vtime < b->vtime; });
+  if (tasks.size() > DecodeBatch::kMost) tasks.resize(DecodeBatch::kMost);
+  const double start = now_s();
+  std::vector<DecodeBatch::Feed> feeds;
+  for (Running* task : tasks) feeds.push_back(task->feed());
+  batch_.decode(feeds);
+  for (size_t i = 0; i < tasks.size(); ++i) tasks[i]->fed(feeds[i].status);
+  // Each is charged with the whole pass: it would have taken as long without the others.
+  const double took = now_s() - start;
+  for (Running* task : tasks) task->vtime += took * kTokenCharge * charge_of(*task);
+  stepped(tasks);
+}
+
+void Scheduler::stepped(std::span<Running* const> tasks) {
+  {
+    const std::lock_guard lock(mutex_);
+    ++totals_.rounds;
+    totals_.round_tasks += static_cast<int64_t>(tasks.size());
+  }
+  bool ended = false;
+  for (const Running* task : tasks) {
+    if (!task->ended()) continue;
+    ended = true;
+    finish(task->report().slot);
+  }
+  if (!ended) publish();
+}
+
+void Scheduler::finish(int slot_number) {
+  Slot& slot = slots_[static_cast<size_t>(slot_number)];
+  const std::unique_ptr<Running> running = std::move(slot.running);
+  slot.used_s = now_s();
+  const Session& session = running->session();
+  if (!running->failed() && running->task().cache_prompt && session.store().exact()) {
+    if (Result<kv::Store> store = session.store().fork(); store.ok()) {
+      const auto whole = static_cast<size_t>(store->next_position());
+      const std::span<const int32_t> tokens = session.tokens().first(whole);
+      hold(slot_number,
+           {.tokens = {tokens.begin(), tokens.end()}, .store = std::move(*store), .space = running->space()});
+      if (Result<kv::Store> copy = session.store().fork(); copy.ok())
+        disk_.put({.tokens = {tokens.begin(), tokens.end()}, .store = std::move(*copy), .space = running->space()});
+    }
+  }
+  {
+    const TaskReport& report = running->report();
+    const std::lock_guard lock(mutex_);
+    --active_;
+    ++totals_.requests;
+    if (running->cancelled()) {
+      ++totals_.cancelled;
+    } else if (running->failed()) {
+      ++totals_.failed;
+    }
+    totals_.asked_tokens += report.prompt_tokens;
+    totals_.prompt_tokens += report.read_tokens;
+    totals_.cached_tokens += report.cached_tokens;
+    totals_.generated_tokens += report.generated_tokens;
+    totals_.prompt_s += report.prompt_s;
+    totals_.generate_s += report.generate_s;
+    totals_.queue_sum_s += report.queue_s;
+    totals_.density_sum += report.density;
+    totals_.compressions += report.compressions;
+    if (report.generated_tokens > 0) {
+      ++totals_.first_tokens;
+      totals_.first_token_sum_s += report.queue_s + report.prompt_s;
+    }
+    totals_.longest = std::max(totals_.longest, session.position());
+    totals_.cache_bytes = cache_.bytes();
+    totals_.cache_texts = static_cast<int64_t>(cache_.size());
+  }
+  publish();
+  running->deliver();
+}
+
+void Scheduler::hold(int slot, HeldText text) {
+  slots_[static_cast<size_t>(slot)].held = nullptr;
+  slots_[static_cast<size_t>(slot)].held = cache_.put(std::move(text));
+  forget_dropped();
+}
+
+void Scheduler::forget_dropped() {
+  for (Slot& slot : slots_)
+    if (slot.held && !cache_.has(slot.held)) slot.held = nullptr;
+}
+
+}  // namespace ei::server
