@@ -20,9 +20,10 @@ TEST_P(BeyondTraining, APromptRunsToItsEnd) {
   constexpr int64_t kPeakOfOne = 700;  // MiB: what a prompt of the trained length takes, and a tenth
   const int64_t tokens = GetParam() * kTrained;
   const Outcome outcome =
-      run({"demo", "--tokens", std::to_string(tokens - 256).c_str(), "-c", std::to_string(tokens).c_str(),
-           "--rope-scaling", "yarn", "--rope-scale", std::to_string(GetParam()).c_str(), "--yarn-orig-ctx",
-           std::to_string(kTrained).c_str(), "--method", "entropyinfer", "--json"});
+      run(Invocation{.arguments = {"demo", "--tokens", std::to_string(tokens - 256), "-c", std::to_string(tokens),
+                                   "--rope-scaling", "yarn", "--rope-scale", std::to_string(GetParam()),
+                                   "--yarn-orig-ctx", std::to_string(kTrained), "--method", "entropyinfer", "--json"},
+                     .limit_s = 14400});
   const json object = json::parse(outcome.out, nullptr, false);
   ASSERT_FALSE(object.is_discarded()) << outcome.err;
   const json& one = object["runs"][0];

@@ -26,7 +26,6 @@
 namespace ei::e2e {
 
 namespace {
-constexpr double kLimitSeconds = 600;
 constexpr unsigned kNobody = 65534;
 
 // stdin from a file, so that a long input cannot block while the output fills its pipe.
@@ -106,6 +105,7 @@ Process::Process(const Invocation& invocation) : start_s_(now_s()) {
   ::close(err[1]);
   out_ = out[0];
   err_ = err[0];
+  limit_s_ = invocation.limit_s;
 }
 
 Process::~Process() {
@@ -138,7 +138,7 @@ bool Process::pump(double timeout_s) {
 }
 
 bool Process::wait_for(const std::string& text, const std::string& where) {
-  const double limit = now_s() + kLimitSeconds;
+  const double limit = now_s() + limit_s_;
   while (where.find(text) == std::string::npos) {
     if (now_s() > limit || !pump(0.1)) return where.find(text) != std::string::npos;
   }
@@ -179,7 +179,7 @@ double Process::cpu_seconds() const {
 }
 
 bool Process::wait_until_stuck() {
-  const double limit = now_s() + kLimitSeconds;
+  const double limit = now_s() + limit_s_;
   const int room = ::fcntl(out_, F_GETPIPE_SZ);
   constexpr int kPieceBytes = 64;        // a write that does not fit waits as a whole
   constexpr double kStillSeconds = 1.5;  // a token takes milliseconds, on a busy machine a tenth of a second
@@ -200,7 +200,7 @@ void Process::close_stdout() {
 }
 
 Outcome Process::finish() {
-  const double limit = now_s() + kLimitSeconds;
+  const double limit = now_s() + limit_s_;
   while (pump(0.1)) {
     if (now_s() > limit) ::kill(pid_, SIGKILL);
   }

@@ -33,6 +33,7 @@ struct Invocation {
   int64_t file_size = 0;                                            // bytes, as ulimit -f; 0: no limit
   int columns = 0;                                                  // of the terminal; 0: it does not say
   bool ignores_interrupts = false;                                  // as in the background of a script
+  double limit_s = 600;                                             // killed, or no longer waited for, after that
 };
 
 // A running program: stdin is closed behind its input, stdout and stderr are pipes.
@@ -67,6 +68,7 @@ class Process {
   int out_ = -1;
   int err_ = -1;
   double start_s_ = 0;
+  double limit_s_ = 0;
   Outcome outcome_;
 };
 
