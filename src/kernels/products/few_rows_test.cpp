@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -13,7 +12,7 @@ namespace {
 
 // Weights of random blocks: f16 scale, f16 minimum, 32 numbers of four bits.
 struct FourBitWeights {
-  FourBitWeights(int64_t rows, int64_t cols, uint32_t seed) : row_bytes(cols / 32 * 20), cols(cols) {
+  FourBitWeights(int64_t rows, int64_t width, uint32_t seed) : row_bytes(width / 32 * 20), cols(width) {
     std::mt19937 random(seed);
     bytes.resize(static_cast<size_t>(rows * row_bytes));
     values.resize(static_cast<size_t>(rows * cols));

@@ -16,7 +16,7 @@ constexpr int64_t kFirstChunk = 256;   // before anything is known about this mo
 constexpr double kSlower = 1.05;
 // Of the time of a pass over the weights for tokens. Behind a chunk of somebody's prompt the first tokens find cold
 // caches: with less than the whole a stream keeps half of its speed all the same.
-constexpr double kTokenCharge = 0.75;
+constexpr double kTokenCharge = 0.65;
 
 // A step of priority halves what a second costs, or doubles it.
 double charge_of(const Running& running) { return std::exp2(std::clamp(running.task().priority, -4, 4)); }
