@@ -3,6 +3,8 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <memory>
 #include <set>
 #include <thread>
 
@@ -38,6 +40,19 @@ Result<std::vector<std::string>> api_keys(const Settings& settings) {
   if (keys.empty())
     return make_error(ErrorKind::kUsage, "--api-key-file %s holds no key", settings.api_key_file.c_str());
   return keys;
+}
+
+using AccessLog = std::function<void(const std::string& line)>;
+
+// To a file of its own, or with -v to the terminal.
+Result<AccessLog> access_log(const Settings& settings, const Console& console) {
+  if (settings.access_log.empty()) {
+    if (!settings.verbose) return AccessLog();
+    return AccessLog([&console](const std::string& line) { console.detail(line); });
+  }
+  const auto file = std::make_shared<std::ofstream>(settings.access_log, std::ios::app);
+  if (!*file) return make_error(ErrorKind::kUsage, "cannot write --access-log %s", settings.access_log.c_str());
+  return AccessLog([file](const std::string& line) { *file << line << std::endl; });
 }
 
 std::vector<std::string> model_names(const Settings& settings, const Engine& engine) {
@@ -79,9 +94,11 @@ Result<server::ServerOptions> server_options(const CommandContext& context, cons
   options.slots = !settings.no_slots;
   options.metrics = settings.metrics;
   options.page = !settings.no_ui;
+  options.reasoning = settings.reasoning;
+  options.parts_thoughts = settings.reasoning_format != "none";
   options.version = version();
   options.commit = build_commit();
-  if (settings.verbose) options.log = [&console = context.console](const std::string& line) { console.detail(line); };
+  EI_ASSIGN_OR_RETURN(options.access_log, access_log(settings, context.console));
   return options;
 }
 }  // namespace

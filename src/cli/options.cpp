@@ -10,6 +10,7 @@
 #include "cli/method_options.h"
 #include "cli/model_overrides.h"
 #include "cli/sampler_flags.h"
+#include "cli/serve_flags.h"
 #include "policy/registry.h"
 
 namespace ei::cli {
@@ -231,37 +232,6 @@ Binding json_output() {
           .is_switch = true};
 }
 
-std::vector<Option> serve_options() {
-  return {
-      {"--host", "LIST", "addresses to listen on", kServe, filled(&Settings::host)},
-      {"--port", "N", "port to listen on; 0: any that is free", kServe, whole(&Settings::port, 0, 65535)},
-      {"-np --parallel", "N", "requests that are answered at the same time", kServe,
-       whole(&Settings::parallel, 1, 1024)},
-      {"--queue", "N", "requests that may wait; more are answered with 429", kServe,
-       whole(&Settings::queue, 1, 1 << 20)},
-      {"--cache-ram", "N", "MiB for texts that were read, so that prompts which begin alike are not read again", kServe,
-       whole(&Settings::cache_ram, 0, kMaxMebibytes)},
-      {"--cache-path", "DIR", "keep such texts as files, too: they are found again after a restart", kServe,
-       filled(&Settings::cache_path)},
-      {"--cache-disk", "N", "MiB for these files", kServe, whole(&Settings::cache_disk, 1, kMaxMebibytes)},
-      {"-a --alias", "LIST", "names of the model in answers; the first in the alphabet is its id", kServe,
-       filled(&Settings::alias)},
-      {"--tags", "LIST", "words about the model, for /v1/models", kServe, filled(&Settings::tags)},
-      {"--api-key", "LIST", "keys; a request must carry one (all but /health and the page)", kServe,
-       filled(&Settings::api_key)},
-      {"--api-key-file", "FILE", "file with keys, one a line", kServe, filled(&Settings::api_key_file)},
-      {"--slot-save-path", "DIR", "folder for saved slots", kServe, filled(&Settings::slot_save_path)},
-      {"--slots", "", "show slots at /slots (as it is without)", kServe, toggle(&Settings::slots)},
-      {"--no-slots", "", "show no slots", kServe, toggle(&Settings::no_slots)},
-      {"--metrics", "", "figures for Prometheus at /metrics", kServe, toggle(&Settings::metrics)},
-      {"--no-ui", "", "no page at /", kServe, toggle(&Settings::no_ui)},
-      {"--fixed-method", "", "requests may not choose a method or its options", kServe,
-       toggle(&Settings::fixed_method)},
-      {"--drain-seconds", "N", "time for running answers after SIGTERM", kServe,
-       whole(&Settings::drain_seconds, 0, 86400)},
-  };
-}
-
 std::vector<Option> bench_options() {
   return {
       {"-p --n-prompt", "LIST", "prompt tokens; 0: no such test", kBench,
@@ -363,7 +333,7 @@ const std::vector<Option>& options() {
                                    {"More samplers", sampler_flags},
                                    {"What of a prompt is read", prefill_flags, true},
                                    {"What of the KV cache stays", kv_flags, true},
-                                   {"Server", serve_options},
+                                   {"Server", serve_flags},
                                    {"Tests", bench_options},
                                    {"Evaluation", eval_flags},
                                    {"Everything else", other_options},

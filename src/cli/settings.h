@@ -151,6 +151,9 @@ struct Settings {
   bool no_slots = false;
   bool metrics = false;
   bool no_ui = false;
+  std::string access_log;
+  std::string reasoning = "auto";
+  std::string reasoning_format = "auto";
   bool fixed_method = false;
   int64_t drain_seconds = 30;
 

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "engine/prompt.h"
+#include "server/api/access_line.h"
 #include "server/api/api.h"
 #include "server/api/keys.h"
 #include "server/page.h"
@@ -52,7 +53,6 @@ struct Server::Impl {
 
 // On the I/O thread: nothing here may take long.
 void Server::Impl::handle(HttpRequest request, std::shared_ptr<Reply> reply) {
-  if (options.log) options.log("method=" + one_line(request.method) + " path=" + one_line(request.path).substr(0, 200));
   const auto refuse = [&](const ApiError& error) { reply->send(error.to_response()); };
   if (is_health(request)) {
     if (draining) return refuse({.status = 503, .type = "unavailable_error", .message = "the server is stopping"});
@@ -94,6 +94,8 @@ Result<std::unique_ptr<Server>> Server::start(const Engine& engine, ServerOption
   }
   if (options.names.empty()) options.names.emplace_back("entropyinfer");
   options.limits.slots = options.scheduler.slots;
+  if (options.access_log)
+    options.http.access = [log = options.access_log](const AccessRecord& record) { log(access_line(record)); };
   auto impl = std::make_unique<Impl>(engine, std::move(options), std::move(chat));
   EI_ASSIGN_OR_RETURN(
       impl->http,

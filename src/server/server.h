@@ -24,13 +24,15 @@ struct ServerOptions {
   std::vector<std::string> tags{};
   std::vector<std::string> keys{};  // empty: nobody needs one
   std::string chat_template{};      // instead of the model's
+  std::string reasoning = "auto";   // "off": templates are told not to have the model think
+  bool parts_thoughts = true;       // thoughts come as reasoning_content, not in the text
   std::string slot_save_path{};     // empty: slots are not saved
   bool slots = true;                // is /slots there?
   bool metrics = false;             // is /metrics there?
   bool page = true;                 // is there a page at /?
   std::string version{};
   std::string commit{};
-  std::function<void(const std::string& line)> log{};  // one line a request, from any thread; may be null
+  std::function<void(const std::string& line)> access_log{};  // a JSON object a request that is over; may be null
 };
 
 class Server {

@@ -76,11 +76,18 @@ Error ChatTemplate::blame(const Error& error) const {
 }
 
 Result<std::vector<Token>> ChatTemplate::apply(std::span<const Message> messages, const Tokenizer& tokenizer,
-                                               bool add_generation_prompt, const std::string& begun) const {
+                                               bool add_generation_prompt, const std::string& begun,
+                                               const TemplateExtras& extras) const {
+  // Written out as JSON, what tools say can no longer be told from what the template says.
+  std::string written = extras.tools;
+  for (const Message& message : messages) written += message.more;
+  if (!tokenizer.find_control_text(written).empty() || !find_all(markers_, written).empty())
+    return make_error(ErrorKind::kUsage, "a tool or a tool's call spells a control token of this model");
   Result<std::vector<TextPart>> rendered =
-      render_jinja(source_, {messages, add_generation_prompt, bos_text_, eos_text_});
+      render_jinja(source_, {messages, add_generation_prompt, bos_text_, eos_text_, extras});
   if (!rendered.ok()) return blame(rendered.error());
   std::vector<TextPart> parts = std::move(rendered).value();
+  if (!extras.suffix.empty()) parts.push_back({extras.suffix, false});
   if (!begun.empty()) parts.push_back({begun, true});
   std::string text;
   for (const TextPart& part : parts) text += part.text;
@@ -104,13 +111,14 @@ Result<std::vector<Token>> ChatTemplate::apply(std::span<const Message> messages
   return tokens;
 }
 
-Result<std::string> ChatTemplate::render(std::span<const Message> messages, bool add_generation_prompt) const {
+Result<std::string> ChatTemplate::render(std::span<const Message> messages, bool add_generation_prompt,
+                                         const TemplateExtras& extras) const {
   const Result<std::vector<TextPart>> parts =
-      render_jinja(source_, {messages, add_generation_prompt, bos_text_, eos_text_});
+      render_jinja(source_, {messages, add_generation_prompt, bos_text_, eos_text_, extras});
   if (!parts.ok()) return blame(parts.error());
   std::string text;
   for (const TextPart& part : *parts) text += part.text;
-  return text;
+  return text + extras.suffix;
 }
 
 }  // namespace ei::text

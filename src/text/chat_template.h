@@ -14,6 +14,14 @@ namespace ei::text {
 struct Message {
   std::string role;
   std::string content;
+  std::string more{};  // a JSON object of further members: tool_calls, reasoning_content; empty: none
+};
+
+// What a template may know beside the messages, as JSON. It comes from a request: data, like what messages say.
+struct TemplateExtras {
+  std::string tools{};      // a list; empty: none
+  std::string variables{};  // an object: enable_thinking, date_string; empty: none
+  std::string suffix{};     // behind what the template writes, and as much to be trusted
 };
 
 class ChatTemplate {
@@ -27,9 +35,12 @@ class ChatTemplate {
   // when the vocabulary asks for it, once.
   // `begun`: the beginning of the answer, which follows as it is.
   Result<std::vector<Token>> apply(std::span<const Message> messages, const Tokenizer& tokenizer,
-                                   bool add_generation_prompt, const std::string& begun = {}) const;
+                                   bool add_generation_prompt, const std::string& begun = {},
+                                   const TemplateExtras& extras = {}) const;
   // The text alone, for display.
-  Result<std::string> render(std::span<const Message> messages, bool add_generation_prompt) const;
+  Result<std::string> render(std::span<const Message> messages, bool add_generation_prompt,
+                             const TemplateExtras& extras = {}) const;
+  const std::string& source() const { return source_; }
 
  private:
   ChatTemplate() = default;

@@ -8,6 +8,7 @@
 #include <array>
 #include <exception>
 #include <new>
+#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "text/jinja_budget.h"
@@ -119,12 +120,49 @@ jinja::value text_value(const std::string& text, bool is_input) {
   return value;
 }
 
+// Every text in it is marked as input. The depth is that of a parsed request, 64 levels at most.
+jinja::value json_value(const nlohmann::ordered_json& json, JinjaBudget& budget, int depth = 0) {
+  budget.tick();
+  if (depth > 64) throw TemplateRefused{"what it is given is nested too deeply"};
+  if (json.is_string()) return text_value(json.get<std::string>(), /*is_input=*/true);
+  if (json.is_boolean()) return jinja::mk_val<jinja::value_bool>(json.get<bool>());
+  if (json.is_number_integer()) return jinja::mk_val<jinja::value_int>(json.get<int64_t>());
+  if (json.is_number()) return jinja::mk_val<jinja::value_float>(json.get<double>());
+  if (json.is_array()) {
+    auto list = jinja::mk_val<jinja::value_array>();
+    for (const auto& item : json) list->push_back(json_value(item, budget, depth + 1));
+    budget.keep(list);
+    return list;
+  }
+  if (json.is_object()) {
+    auto object = jinja::mk_val<jinja::value_object>();
+    for (const auto& [key, item] : json.items()) object->insert(key, json_value(item, budget, depth + 1));
+    budget.keep(object);
+    return object;
+  }
+  return jinja::mk_val<jinja::value_none>();
+}
+
+void set_extras(jinja::context& context, const TemplateExtras& extras, JinjaBudget& budget) {
+  if (!extras.variables.empty()) {
+    const auto variables = nlohmann::ordered_json::parse(extras.variables);
+    for (const auto& [name, value] : variables.items()) context.set_val(name, json_value(value, budget));
+  }
+  if (extras.tools.empty()) return;
+  context.set_val("tools", json_value(nlohmann::ordered_json::parse(extras.tools), budget));
+}
+
 void set_variables(jinja::context& context, const JinjaInput& input, JinjaBudget& budget) {
+  set_extras(context, input.extras, budget);  // first: what follows is not theirs to change
   auto messages = jinja::mk_val<jinja::value_array>();
   for (const Message& message : input.messages) {
     auto object = jinja::mk_val<jinja::value_object>();
     object->insert("role", text_value(message.role, !is_known_role(message.role)));
     object->insert("content", text_value(message.content, /*is_input=*/true));
+    if (!message.more.empty()) {
+      const auto more = nlohmann::ordered_json::parse(message.more);
+      for (const auto& [name, value] : more.items()) object->insert(name, json_value(value, budget));
+    }
     budget.keep(object);
     messages->push_back(object);
   }
@@ -168,8 +206,10 @@ Result<std::vector<TextPart>> render_jinja(const std::string& source, const Jinj
     if (!valid_utf8(message.content) || !valid_utf8(message.role)) {
       return make_error(ErrorKind::kUsage, "a message is not valid UTF-8");
     }
-    input_bytes += message.content.size();
+    if (!valid_utf8(message.more)) return make_error(ErrorKind::kUsage, "a message is not valid UTF-8");
+    input_bytes += message.content.size() + message.more.size();
   }
+  input_bytes += input.extras.tools.size() + input.extras.variables.size();
   JinjaBudget budget(input_bytes, input.messages.size());
   try {
     return run(source, input, budget);

@@ -22,6 +22,7 @@ struct JinjaInput {
   bool add_generation_prompt = false;
   std::string bos_text;
   std::string eos_text;
+  TemplateExtras extras{};
 };
 
 // kModel when the template is at fault, whoever it came from; kUsage when it refuses the messages (raise_exception).

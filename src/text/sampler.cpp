@@ -144,7 +144,10 @@ Result<std::unique_ptr<Sampler>> Sampler::create(const Tokenizer& tokenizer, con
       if (tokenizer.is_end_of_generation(token)) impl->banned.push_back(token);
     }
     if (!grammar.empty()) {
-      impl->grammar.reset(llama_sampler_init_grammar(impl->vocab, grammar.c_str(), "root"));
+      impl->grammar.reset(options.grammar_from == kNoToken
+                              ? llama_sampler_init_grammar(impl->vocab, grammar.c_str(), "root")
+                              : llama_sampler_init_grammar_lazy_patterns(impl->vocab, grammar.c_str(), "root", nullptr,
+                                                                         0, &options.grammar_from, 1));
       if (!impl->grammar) return make_error(ErrorKind::kUsage, "grammar: libllama refuses it");
     }
     impl->chain = make_sampler_chain(options, impl->vocab, tokenizer.vocab_size(), impl->seed);

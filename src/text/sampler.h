@@ -43,8 +43,10 @@ struct SamplerOptions {
   std::vector<std::pair<Token, float>> logit_bias{};  // added before anything else; -infinity: never.
                                                       // Tokens outside the vocabulary are passed over
   std::vector<SamplerStep> steps = default_sampler_steps();
-  bool ignore_eos = false;    // never pick a token that ends the generation
-  std::string grammar{};      // GBNF with a `root` rule
+  bool ignore_eos = false;  // never pick a token that ends the generation
+  std::string grammar{};    // GBNF with a `root` rule
+  Token grammar_from =
+      kNoToken;               // the grammar holds from this token on, which it begins with; kNoToken: from the start
   std::string json_schema{};  // turned into a grammar; not together with `grammar`
 };
 

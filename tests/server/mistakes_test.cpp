@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <mutex>
 
 #include "server/test_server.h"
 
@@ -158,6 +159,36 @@ TEST(ServerMistakes, WithoutAKeyOnlyHealthAnswers) {
   EXPECT_EQ(server.get("/v1/models", "Authorization: Bearer second\r\n").status, 200);
   EXPECT_EQ(server.get("/v1/models", "X-Api-Key: first\r\n").status, 200);
   EXPECT_FALSE(server.get("/health", "Origin: http://elsewhere\r\n").headers.contains("access-control-allow-origin"));
+}
+
+TEST(ServerMistakes, TheAccessLogTellsOfEveryRequestAndNothingOfItsWords) {
+  std::mutex mutex;
+  std::vector<json> lines;
+  {
+    ServerOptions options = test_options();
+    options.access_log = [&](const std::string& line) {
+      const std::lock_guard lock(mutex);
+      lines.push_back(json::parse(line));
+    };
+    const TestServer server(options);
+    const Answer answer =
+        server.post("/completion?secret=1", {{"prompt", "my secret"}, {"n_predict", 1}}, "X-Request-Id: order-66\r\n");
+    EXPECT_EQ(answer.headers.at("x-request-id"), "order-66");
+    const Answer other = server.get("/nowhere", "X-Request-Id: two words\r\n");
+    EXPECT_EQ(other.headers.at("x-request-id").size(), 16u) << "not fit for a log: ours instead";
+    Client leaves(server.port());
+    leaves.send(request_text("POST", "/completion",
+                             json{{"prompt", long_text(3000)}, {"n_predict", 9}, {"stream", true}}.dump()));
+    leaves.read_until("200 OK");
+  }
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0]["id"], "order-66");
+  EXPECT_EQ(lines[0]["path"], "/completion");
+  EXPECT_EQ(lines[0]["status"], 200);
+  EXPECT_GT(lines[0]["bytes"], 100);
+  EXPECT_EQ(lines[1]["status"], 404);
+  EXPECT_EQ(lines[2]["gone"], true);
+  for (const json& line : lines) EXPECT_EQ(line.dump().find("secret"), std::string::npos);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "server/api/answer_parser.h"
 #include "server/api/api_error.h"
 #include "server/api/completion_format.h"
 #include "server/api/params.h"
@@ -59,8 +60,6 @@ struct TextRequest {
 void submit(const Call& call, TextRequest request);
 
 Facts facts_of(const Api& api, const char* id_prefix);
-// 24 letters and digits that nobody has seen before.
-std::string random_name();
 
 // A prompt of /completion: a text, a list of tokens (and texts among them), {"prompt_string"}, or a list of these.
 struct Prompts {
@@ -73,9 +72,15 @@ Prompts read_prompts(Fields& fields, const char* name, const text::Tokenizer& to
 struct ChatPrompt {
   std::vector<int32_t> tokens{};
   std::string text{};
+  AnswerStyle style{};  // of what the model will write
+  CallGrammar grammar{};
 };
 // Errors are left in `fields`.
 ChatPrompt read_chat(Fields& fields, const Api& api, bool wants_text);
+// The messages alone, in OpenAI's or Anthropic's shape.
+std::vector<text::Message> read_messages(Fields& fields);
+// What the chat's tools ask of the answer, beside what the request asks.
+void take_chat(Fields& fields, ChatPrompt prompt, TextRequest& request);
 // response_format becomes a schema for the sampler.
 void read_response_format(Fields& fields, Params& params);
 

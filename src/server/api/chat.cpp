@@ -1,4 +1,6 @@
 // The messages of a chat, and what a client may say about the shape of the answer.
+#include <ctime>
+#include <string_view>
 #include <utility>
 
 #include "server/api/api.h"
@@ -6,48 +8,46 @@
 namespace ei::server {
 
 namespace {
-constexpr size_t kMaxMessages = 10000;
-
-// A text, or a list of parts that are texts.
-std::string read_content(Fields& fields, const Json& content) {
-  if (content.is_string()) return content.get<std::string>();
-  std::string text;
-  if (content.is_array()) {
-    for (const Json& part : content) {
-      const Json type = part.is_object() ? part.value("type", Json("text")) : Json(nullptr);
-      const bool is_text = part.is_object() && part.contains("text") && part["text"].is_string() &&
-                           (type == "text" || type == "input_text" || type == "output_text");
-      if (!is_text) {
-        fields.fail("messages", "may hold texts only: this model reads nothing else");
-        return {};
-      }
-      text += (text.empty() ? "" : "\n") + part["text"].get<std::string>();
-    }
-    return text;
-  }
-  fields.fail("messages", "need a 'content' each: a text, or a list of texts");
-  return {};
+std::string date(const char* form) {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  char text[64] = {};
+  return std::string(text, std::strftime(text, sizeof text, form, &local));
 }
 
-std::vector<text::Message> read_messages(Fields& fields) {
-  const Json* given = fields.find("messages");
-  std::vector<text::Message> messages;
-  if (given == nullptr || !given->is_array() || given->empty() || given->size() > kMaxMessages) {
-    fields.fail("messages", given == nullptr ? "is missing" : "must be a list of messages");
-    return messages;
-  }
-  for (const Json& message : *given) {
-    if (!message.is_object() || !message.contains("role") || !message["role"].is_string()) {
-      fields.fail("messages", "must be objects with a 'role'");
-      return messages;
+// Further variables of the template: the date, whether to think, and what the request adds.
+Json template_variables(Fields& fields, const Api& api) {
+  Json variables = {{"date_string", date("%d %b %Y")}, {"datetime", date("%b %d %Y")}};
+  variables["enable_thinking"] = api.options.reasoning != "off";  // templates take a missing one for false
+  if (const Json* given = fields.find("chat_template_kwargs")) {
+    if (!given->is_object()) {
+      fields.fail("chat_template_kwargs", "must be an object");
+    } else {
+      variables.update(*given);
     }
-    if (message.contains("tool_calls") && !message["tool_calls"].is_null())
-      fields.fail("messages", "with 'tool_calls' are not supported yet");
-    messages.push_back({.role = message["role"].get<std::string>(),
-                        .content = read_content(fields, message.value("content", Json(nullptr)))});
-    if (fields.error()) return messages;
   }
-  return messages;
+  return variables;
+}
+
+bool ends_with_think(std::string_view text) {
+  const size_t last = text.find_last_not_of(" \n");
+  return last != std::string_view::npos && text.substr(0, last + 1).ends_with(kThink);
+}
+
+// Templates that know no tools are told of them in words.
+void tell_of_tools(const Tools& tools, std::vector<text::Message>& messages, text::TemplateExtras& extras) {
+  if (!tools.any()) return;
+  if (tools.style != CallStyle::kWrapped) {
+    extras.tools = dump(tools.list);
+    return;
+  }
+  const std::string words = tools_in_words(tools);
+  if (messages.front().role == "system") {
+    messages.front().content += "\n\n" + words;
+  } else {
+    messages.insert(messages.begin(), {.role = "system", .content = words});
+  }
 }
 }  // namespace
 
@@ -58,16 +58,19 @@ ChatPrompt read_chat(Fields& fields, const Api& api, bool wants_text) {
                             "/v1/completions"});
     return prompt;
   }
-  if (const Json* tools = fields.find("tools"); tools != nullptr && !tools->empty())
-    fields.fail("tools", "are not supported yet");
+  const Tools tools = read_tools(fields, api.chat->source());
   std::vector<text::Message> messages = read_messages(fields);
+  text::TemplateExtras extras{.variables = dump(template_variables(fields, api))};
   const bool continues_asked = fields.flag("continue_final_message", false);
   const bool adds_asked = fields.flag("add_generation_prompt", !continues_asked);
   if (continues_asked && adds_asked)
     fields.fail("continue_final_message", "and 'add_generation_prompt' exclude each other");
+  const std::string format = fields.text("reasoning_format", api.options.parts_thoughts ? "auto" : "none");
   if (fields.error()) return prompt;
+  tell_of_tools(tools, messages, extras);
   // An answer that has been begun is gone on with.
-  const bool continues = messages.back().role == "assistant" && (continues_asked || adds_asked);
+  const text::Message& last = messages.back();
+  const bool continues = last.role == "assistant" && last.more.empty() && (continues_asked || adds_asked);
   std::string begun;
   if (continues) {
     begun = std::exchange(messages.back().content, {});
@@ -78,20 +81,44 @@ ChatPrompt read_chat(Fields& fields, const Api& api, bool wants_text) {
     }
   }
   const bool adds = continues || adds_asked;
-  Result<std::vector<int32_t>> tokens = api.chat->apply(messages, api.tokenizer(), adds, begun);
-  if (!tokens.ok()) {
-    fields.fail(from_engine({ErrorKind::kUsage, tokens.error().message}));
+  const auto refuse = [&](const Error& error) {
+    fields.fail(from_engine({ErrorKind::kUsage, error.message}));
     return prompt;
+  };
+  prompt.style = {.calls = tools.style, .parts_thoughts = format != "none"};
+  std::string text;
+  const bool may_think = adds && api.chat->source().find(kThink) != std::string::npos;
+  if (wants_text || may_think) {
+    Result<std::string> rendered = api.chat->render(messages, adds, extras);
+    if (!rendered.ok()) return refuse(rendered.error());
+    text = std::move(*rendered);
   }
+  if (may_think && ends_with_think(text)) {
+    // A template that has every answer begin with a thought is told "off" by ending it at once.
+    if (api.options.reasoning == "off") extras.suffix = "</think>";
+    prompt.style.begins_thinking = extras.suffix.empty() && begun.empty();
+  }
+  Result<std::vector<int32_t>> tokens = api.chat->apply(messages, api.tokenizer(), adds, begun, extras);
+  if (!tokens.ok()) return refuse(tokens.error());
   prompt.tokens = std::move(*tokens);
-  if (!wants_text) return prompt;
-  Result<std::string> text = api.chat->render(messages, adds);
-  if (!text.ok()) {
-    fields.fail(from_engine(text.error()));
-  } else {
-    prompt.text = *text + begun;
-  }
+  prompt.text = text + extras.suffix + begun;
+  if (!tools.any()) return prompt;
+  Result<CallGrammar> grammar = call_grammar(tools, api.tokenizer());
+  if (!grammar.ok()) return refuse(grammar.error());
+  prompt.grammar = std::move(*grammar);
   return prompt;
+}
+
+void take_chat(Fields& fields, ChatPrompt prompt, TextRequest& request) {
+  if (fields.error()) return;
+  text::SamplerOptions& sampler = request.params.generate.sampler;
+  request.prompts.push_back(std::move(prompt.tokens));
+  request.params.style = prompt.style;
+  if (prompt.grammar.grammar.empty()) return;
+  if (!sampler.grammar.empty() || !sampler.json_schema.empty())
+    return fields.fail("tools", "do not go with a grammar or a schema for the answer");
+  sampler.grammar = std::move(prompt.grammar.grammar);
+  sampler.grammar_from = prompt.grammar.from;
 }
 
 void read_response_format(Fields& fields, Params& params) {

@@ -19,6 +19,9 @@ struct Facts {
   const text::Tokenizer* tokenizer = nullptr;
 };
 
+// 24 letters and digits that nobody has seen before.
+std::string random_name();
+
 Json timings_json(const TaskReport& report);
 Json progress_json(const TaskReport& report);
 // The heads of a prompt read sparsely: the segments of this chunk, and all of them at the end (as `run --json`).

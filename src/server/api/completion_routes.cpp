@@ -63,7 +63,7 @@ void route_chat_completion(const Call& call) {
   request.params = read_params(fields, call.api.options.limits, call.api.tokenizer());
   read_logprobs(fields, request.params);
   read_response_format(fields, request.params);
-  if (!fields.error()) request.prompts.push_back(read_chat(fields, call.api, /*wants_text=*/false).tokens);
+  if (!fields.error()) take_chat(fields, read_chat(fields, call.api, /*wants_text=*/false), request);
   if (fields.error()) return call.refuse(*fields.error());
   request.format = chat_format(facts_of(call.api, "chatcmpl-"), request.params);
   request.shows_prompt = request.params.verbose;

@@ -6,46 +6,56 @@
 namespace ei::server {
 
 namespace {
-const char* stop_reason(const TaskReport& report) {
+const char* stop_reason(const TaskReport& report, bool calls) {
   using Ending = Generation::Ending;
+  if (calls) return "tool_use";
   if (report.ending == Ending::kStopString) return "stop_sequence";
   return report.ending == Ending::kEndToken ? "end_turn" : "max_tokens";
 }
 
+Json input_of(const ToolCall& call) {
+  Json parsed = Json::parse(call.arguments, nullptr, /*allow_exceptions=*/false);
+  return parsed.is_object() ? parsed : Json::object();
+}
+
 class MessagesFormat : public Format {
  public:
-  explicit MessagesFormat(Facts facts) : facts_(std::move(facts)) {}
+  MessagesFormat(Facts facts, const AnswerStyle& style) : facts_(std::move(facts)), style_(style), parser_(style) {}
 
   Json whole(const std::vector<Choice>& choices) override {
     const Choice& choice = choices.front();
+    const AnswerDelta answer = parse_answer(style_, choice.text);
     Json json = message(choice.report);
-    json["content"].push_back({{"type", "text"}, {"text", choice.text}});
-    json["stop_reason"] = stop_reason(choice.report);
+    if (!answer.thought.empty())
+      json["content"].push_back({{"type", "thinking"}, {"thinking", answer.thought}, {"signature", ""}});
+    if (!answer.content.empty() || answer.calls.empty())
+      json["content"].push_back({{"type", "text"}, {"text", answer.content}});
+    for (const ToolCall& call : answer.calls) {
+      Json block = call_block(call);
+      block["input"] = input_of(call);
+      json["content"].push_back(std::move(block));
+    }
+    json["stop_reason"] = stop_reason(choice.report, !answer.calls.empty());
     json["stop_sequence"] = stop_sequence(choice.report);
     json["usage"]["output_tokens"] = choice.report.generated_tokens;
     return json;
   }
 
   std::string opening(const std::vector<Choice>& choices) override {
-    return event_text("message_start", {{"type", "message_start"}, {"message", message(choices.front().report)}}) +
-           event_text(
-               "content_block_start",
-               {{"type", "content_block_start"}, {"index", 0}, {"content_block", {{"type", "text"}, {"text", ""}}}});
+    return event_text("message_start", {{"type", "message_start"}, {"message", message(choices.front().report)}});
   }
 
-  std::string piece(const Choice&, const TaskToken& token) override {
-    if (token.text.empty()) return {};
-    return event_text(
-        "content_block_delta",
-        {{"type", "content_block_delta"}, {"index", 0}, {"delta", {{"type", "text_delta"}, {"text", token.text}}}});
-  }
+  std::string piece(const Choice&, const TaskToken& token) override { return said(parser_.feed(token.text)); }
 
   std::string ending(const Choice& choice) override {
-    const Json delta = {{"stop_reason", stop_reason(choice.report)}, {"stop_sequence", stop_sequence(choice.report)}};
-    return event_text("content_block_stop", {{"type", "content_block_stop"}, {"index", 0}}) +
-           event_text("message_delta", {{"type", "message_delta"},
-                                        {"delta", delta},
-                                        {"usage", {{"output_tokens", choice.report.generated_tokens}}}});
+    std::string events = said(parser_.finish());
+    if (blocks_ == 0) events += open_block({{"type", "text"}, {"text", ""}});
+    events += close_block();
+    const Json delta = {{"stop_reason", stop_reason(choice.report, called_)},
+                        {"stop_sequence", stop_sequence(choice.report)}};
+    return events + event_text("message_delta", {{"type", "message_delta"},
+                                                 {"delta", delta},
+                                                 {"usage", {{"output_tokens", choice.report.generated_tokens}}}});
   }
 
   std::string closing(const std::vector<Choice>&) override {
@@ -63,6 +73,47 @@ class MessagesFormat : public Format {
     return report.stopped_by.empty() ? Json(nullptr) : Json(report.stopped_by);
   }
 
+  static Json call_block(const ToolCall& call) {
+    return {{"type", "tool_use"}, {"id", "toolu_" + random_name()}, {"name", call.name}, {"input", Json::object()}};
+  }
+
+  // Thoughts, words and calls are blocks of their own, one behind the other.
+  std::string said(const AnswerDelta& parsed) {
+    std::string events;
+    if (!parsed.thought.empty()) {
+      if (open_ != "thinking") events += open_block({{"type", "thinking"}, {"thinking", ""}, {"signature", ""}});
+      events += delta({{"type", "thinking_delta"}, {"thinking", parsed.thought}});
+    }
+    if (!parsed.content.empty()) {
+      if (open_ != "text") events += open_block({{"type", "text"}, {"text", ""}});
+      events += delta({{"type", "text_delta"}, {"text", parsed.content}});
+    }
+    for (const ToolCall& call : parsed.calls) {
+      events += open_block(call_block(call));
+      events += delta({{"type", "input_json_delta"}, {"partial_json", call.arguments}});
+      called_ = true;
+    }
+    return events;
+  }
+
+  std::string open_block(const Json& block) {
+    const std::string before = close_block();
+    open_ = block["type"].get<std::string>();
+    return before + event_text("content_block_start",
+                               {{"type", "content_block_start"}, {"index", blocks_++}, {"content_block", block}});
+  }
+
+  std::string close_block() {
+    if (open_.empty()) return {};
+    open_.clear();
+    return event_text("content_block_stop", {{"type", "content_block_stop"}, {"index", blocks_ - 1}});
+  }
+
+  std::string delta(const Json& json) const {
+    return event_text("content_block_delta",
+                      {{"type", "content_block_delta"}, {"index", blocks_ - 1}, {"delta", json}});
+  }
+
   Json message(const TaskReport& report) const {
     return {{"id", facts_.id},
             {"type", "message"},
@@ -78,6 +129,11 @@ class MessagesFormat : public Format {
   }
 
   const Facts facts_;
+  const AnswerStyle style_;
+  AnswerParser parser_;
+  std::string open_{};  // the type of the block that is open
+  int blocks_ = 0;
+  bool called_ = false;
 };
 
 // The same chat in OpenAI's shape: `system` becomes the first message.
@@ -102,9 +158,9 @@ void route_messages(const Call& call) {
   if (!fields.has("max_tokens")) fields.fail("max_tokens", "is missing");
   request.params = read_params(fields, call.api.options.limits, call.api.tokenizer());
   request.params.choices = 1;
-  if (!fields.error()) request.prompts.push_back(read_chat(fields, call.api, /*wants_text=*/false).tokens);
+  if (!fields.error()) take_chat(fields, read_chat(fields, call.api, /*wants_text=*/false), request);
   if (fields.error()) return call.refuse(*fields.error());
-  request.format = std::make_unique<MessagesFormat>(facts_of(call.api, "msg_"));
+  request.format = std::make_unique<MessagesFormat>(facts_of(call.api, "msg_"), request.params.style);
   submit(call, std::move(request));
 }
 

@@ -121,6 +121,18 @@ class TextFormat : public OpenAiFormat {
   }
 };
 
+Json calls_json(const std::vector<ToolCall>& calls, size_t first, bool with_index) {
+  Json list = Json::array();
+  for (size_t i = 0; i < calls.size(); ++i) {
+    Json call = {{"type", "function"},
+                 {"id", "call_" + random_name()},
+                 {"function", {{"name", calls[i].name}, {"arguments", calls[i].arguments}}}};
+    if (with_index) call["index"] = first + i;
+    list.push_back(std::move(call));
+  }
+  return list;
+}
+
 class ChatFormat : public OpenAiFormat {
  public:
   ChatFormat(const Facts& facts, const Params& params)
@@ -128,28 +140,42 @@ class ChatFormat : public OpenAiFormat {
 
   std::string opening(const std::vector<Choice>& choices) override {
     std::string events;
-    for (const Choice& choice : choices)
+    for (const Choice& choice : choices) {
+      parsers_.emplace_back(params_.style);
+      calls_.push_back(0);
       events += delta(choice, {{"role", "assistant"}, {"content", nullptr}}, Json(nullptr), false);
+    }
     return events;
   }
 
   std::string piece(const Choice& choice, const TaskToken& token) override {
-    if (token.text.empty() && !token.own) return {};
-    Json json = {{"finish_reason", nullptr}, {"index", choice.index}, {"delta", Json::object()}};
-    if (!token.text.empty()) json["delta"]["content"] = token.text;
+    const AnswerDelta parsed = parsers_[static_cast<size_t>(choice.index)].feed(token.text);
+    if (parsed.empty() && !token.own) return {};
+    Json json = {{"finish_reason", nullptr}, {"index", choice.index}, {"delta", said(choice, parsed)}};
     if (token.own) json["logprobs"] = {{"content", probabilities_json({token}, *facts_.tokenizer)}};
     return chunk(choice, std::move(json), params_.timings_per_token);
   }
 
   std::string ending(const Choice& choice) override {
-    return delta(choice, Json::object(), finish_reason(choice.report), !params_.include_usage);
+    const AnswerDelta rest = parsers_[static_cast<size_t>(choice.index)].finish();
+    const std::string last = rest.empty() ? "" : delta(choice, said(choice, rest), Json(nullptr), false);
+    const bool calls = calls_[static_cast<size_t>(choice.index)] > 0;
+    return last +
+           delta(choice, Json::object(), calls ? "tool_calls" : finish_reason(choice.report), !params_.include_usage);
   }
 
  protected:
   Json whole_choice(const Choice& choice) const override {
-    Json json = {{"finish_reason", finish_reason(choice.report)},
+    const AnswerDelta answer = parse_answer(params_.style, choice.text);
+    Json message = {{"role", "assistant"}, {"content", answer.content}};
+    if (!answer.thought.empty()) message["reasoning_content"] = answer.thought;
+    if (!answer.calls.empty()) {
+      if (answer.content.empty()) message["content"] = nullptr;
+      message["tool_calls"] = calls_json(answer.calls, 0, /*with_index=*/false);
+    }
+    Json json = {{"finish_reason", answer.calls.empty() ? finish_reason(choice.report) : "tool_calls"},
                  {"index", choice.index},
-                 {"message", {{"role", "assistant"}, {"content", choice.text}}}};
+                 {"message", std::move(message)}};
     if (!choice.probabilities.empty())
       json["logprobs"] = {{"content", probabilities_json(choice.probabilities, *facts_.tokenizer)}};
     return json;
@@ -160,6 +186,20 @@ class ChatFormat : public OpenAiFormat {
     Json json = {{"finish_reason", std::move(reason)}, {"index", choice.index}, {"delta", std::move(content)}};
     return chunk(choice, std::move(json), with_timings);
   }
+
+  Json said(const Choice& choice, const AnswerDelta& parsed) {
+    Json json = Json::object();
+    if (!parsed.content.empty()) json["content"] = parsed.content;
+    if (!parsed.thought.empty()) json["reasoning_content"] = parsed.thought;
+    if (parsed.calls.empty()) return json;
+    size_t& count = calls_[static_cast<size_t>(choice.index)];
+    json["tool_calls"] = calls_json(parsed.calls, count, /*with_index=*/true);
+    count += parsed.calls.size();
+    return json;
+  }
+
+  std::vector<AnswerParser> parsers_{};  // [choices], of a stream
+  std::vector<size_t> calls_{};          // [choices]: made so far
 };
 }  // namespace
 

@@ -7,6 +7,7 @@
 
 #include "engine/generate.h"
 #include "policy/method_choice.h"
+#include "server/api/answer_parser.h"
 #include "server/api/fields.h"
 #include "server/api/json.h"
 
@@ -28,6 +29,7 @@ struct Params {
   double timeout_s = 0;  // 0: none
   int priority = 0;      // lower is more urgent
   bool verbose = false;
+  AnswerStyle style{};  // of a chat's answer
   bool echo = false;
   bool scores_prompt = false;
   std::vector<std::string> response_fields{};

@@ -9,8 +9,10 @@
 #include <boost/beast/http/status.hpp>
 #include <cctype>
 #include <chrono>
+#include <random>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/result.h"
 
 namespace ei::server {
@@ -31,6 +33,17 @@ HttpResponse plain_error(int status, const char* message) {
   HttpResponse response{.status = status};
   response.body = str_format(R"({"error":{"code":%d,"message":"%s","type":"invalid_request_error"}})", status, message);
   return response;
+}
+
+// The client's, where it is short and plain enough for a log and a header.
+std::string request_id(const std::string& given) {
+  const bool plain =
+      !given.empty() && given.size() <= 64 && std::all_of(given.begin(), given.end(), [](unsigned char c) {
+        return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
+      });
+  if (plain) return given;
+  static thread_local std::mt19937_64 random{std::random_device{}()};
+  return str_format("%016llx", static_cast<unsigned long long>(random()));
 }
 
 HttpRequest take_request(http::request<http::string_body> message) {
@@ -119,6 +132,9 @@ void Connection::body_read(const Error& error) {
   set_busy(true);
   stream_.expires_never();
   HttpRequest request = take_request(parser_->release());
+  request.id = request_id(request.header("x-request-id"));
+  record_ = {.id = request.id, .method = request.method, .path = request.path};
+  asked_s_ = now_s();
   parser_.reset();
   watch();
   shared_.handler(std::move(request), shared_from_this());
@@ -177,6 +193,7 @@ std::string Connection::head_of(const HttpResponse& response, int64_t body_bytes
   add("Content-Type", response.content_type);
   if (body_bytes >= 0) add("Content-Length", str_format("%lld", static_cast<long long>(body_bytes)));
   if (body_bytes < 0 && chunked_) add("Transfer-Encoding", "chunked");
+  if (!record_.id.empty()) add("X-Request-Id", record_.id);
   for (const auto& [name, value] : response.headers) add(name, value);
   add("Connection", keep_ ? "keep-alive" : "close");
   return head + "\r\n";
@@ -186,12 +203,14 @@ void Connection::answer(const HttpResponse& response) {
   if (state_ == State::kClosed) return;
   state_ = State::kAnswering;
   complete_ = true;
+  record_.status = response.status;
   put(head_of(response, static_cast<int64_t>(response.body.size())) + response.body);
 }
 
 void Connection::open_stream(const HttpResponse& head) {
   if (state_ != State::kWaiting) return;
   state_ = State::kStreaming;
+  record_.status = head.status;
   if (!chunked_) keep_ = false;
   put(head_of(head, -1));
 }
@@ -209,6 +228,7 @@ void Connection::close_stream() {
 }
 
 void Connection::put(const std::string& bytes) {
+  record_.bytes += static_cast<int64_t>(bytes.size());
   outbox_ += bytes;
   if (static_cast<int64_t>(outbox_.size()) > shared_.options.unread_bytes && state_ == State::kStreaming) return lose();
   if (!writing_) flush();
@@ -238,9 +258,18 @@ void Connection::set_busy(bool busy) {
   if (std::exchange(busy_, busy) != busy) shared_.busy += busy ? 1 : -1;
 }
 
+void Connection::log(bool gone) {
+  if (record_.id.empty()) return;  // no whole request
+  record_.seconds = now_s() - asked_s_;
+  record_.gone = gone;
+  if (shared_.options.access) shared_.options.access(record_);
+  record_ = {};
+}
+
 void Connection::answer_complete() {
   gone_ = nullptr;
   set_busy(false);
+  log(/*gone=*/false);
   if (keep_) return read_request();
   Error ignored;
   stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
@@ -275,6 +304,7 @@ void Connection::lose() {
   state_ = State::kClosed;
   is_gone_ = unanswered;
   set_busy(false);
+  log(/*gone=*/true);
   keep_alive_.cancel();
   Error ignored;
   stream_.socket().close(ignored);

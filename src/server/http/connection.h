@@ -62,6 +62,7 @@ class Connection : public Reply, public std::enable_shared_from_this<Connection>
   void written(const Error& error);
   void answer_complete();
   void set_busy(bool busy);
+  void log(bool gone);
   void discard();
   void arm_keep_alive();
   // The client has gone, or is given up.
@@ -81,6 +82,8 @@ class Connection : public Reply, public std::enable_shared_from_this<Connection>
   std::string outbox_;  // waits while `sent_` is on its way
   std::string sent_;
   int64_t discarded_ = 0;
+  AccessRecord record_{};
+  double asked_s_ = 0;  // when the request was whole
   std::function<void()> gone_;
   bool is_gone_ = false;
   bool busy_ = false;

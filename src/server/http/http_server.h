@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,12 +19,13 @@ struct HttpOptions {
   int64_t body_bytes = int64_t{64} << 20;
   int64_t header_bytes = int64_t{64} << 10;  // of all headers
   int header_count = 100;
-  int connections = 4096;          // more are closed at once
-  double read_s = 30;              // for the rest of a request that has begun
-  double idle_s = 120;             // for the next request on a connection that is kept
-  double write_s = 60;             // for a client that does not read
-  double keep_alive_s = 10;        // silence in a stream after which a comment is sent
-  int64_t unread_bytes = 4 << 20;  // a client that lets more pile up is given up
+  int connections = 4096;                                    // more are closed at once
+  double read_s = 30;                                        // for the rest of a request that has begun
+  double idle_s = 120;                                       // for the next request on a connection that is kept
+  double write_s = 60;                                       // for a client that does not read
+  double keep_alive_s = 10;                                  // silence in a stream after which a comment is sent
+  int64_t unread_bytes = 4 << 20;                            // a client that lets more pile up is given up
+  std::function<void(const AccessRecord& record)> access{};  // on the I/O thread: must not take long; may be null
 };
 
 class HttpServer {

@@ -1,6 +1,7 @@
 // What the server and its HTTP layer say to each other: plain structs, and a Reply that any thread may use.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -17,6 +18,7 @@ struct HttpRequest {
   std::string query{};                           // "action=save"
   std::map<std::string, std::string> headers{};  // names in lower case
   std::string body{};
+  std::string id{};  // the client's X-Request-Id, or one of ours; every answer carries it
 
   // Empty where there is none.
   std::string header(const std::string& lower_case_name) const;
@@ -31,6 +33,17 @@ struct HttpResponse {
   std::string content_type = "application/json; charset=utf-8";
   std::string body{};
   Headers headers{};
+};
+
+// What the access log says of a request that is over: nothing of what it said.
+struct AccessRecord {
+  std::string id{};
+  std::string method{};
+  std::string path{};
+  int status = 0;      // 0: the client went before there was an answer
+  int64_t bytes = 0;   // sent
+  double seconds = 0;  // from the request's last byte to the answer's
+  bool gone = false;   // the client, before the end
 };
 
 // The answer to one request. Calls may come from any thread and return at once; after the client has gone they do

@@ -1,0 +1,141 @@
+// Many clients that do what they like: requests of every kind, aborts, bad bytes. Every answer is right or a clean
+// error, and afterwards the server is as it was. EI_CHAOS_SECONDS says how long (8); EI_CHAOS_SEED which (1).
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "server/test_server.h"
+
+namespace ei::server {
+namespace {
+
+using nlohmann::json;
+
+int64_t setting(const char* name, int64_t fallback) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? std::atoll(value) : fallback;
+}
+
+const json kKnown = {{"prompt", "The pass key is 48213. The pass key is"}, {"n_predict", 8}};
+
+class Troublemaker {
+ public:
+  Troublemaker(const TestServer& server, const std::string& right, uint64_t seed)
+      : server_(server), right_(right), random_(seed) {}
+
+  void run(double until) {
+    while (now_s() < until) {
+      switch (random_.below(8)) {
+        case 0: return_right(); break;
+        case 1: leave(); break;
+        case 2: speak_nonsense(); break;
+        case 3: send_mutated(); break;
+        case 4: chat(); break;
+        case 5: expect_clean(server_.get("/metrics")); break;
+        case 6: expect_clean(server_.post("/tokenize", {{"content", long_text(50)}})); break;
+        default: sparse(); break;
+      }
+      ++done;
+    }
+  }
+  int64_t done = 0;
+
+ private:
+  void expect_clean(const Answer& answer) {
+    EXPECT_TRUE(answer.status == 200 || (answer.status >= 400 && answer.status < 500) || answer.status == 503)
+        << answer.status << " " << answer.body.substr(0, 300);
+    EXPECT_TRUE(answer.status == 200 || answer.json().contains("error")) << answer.body.substr(0, 300);
+  }
+
+  void return_right() {
+    const Answer answer = server_.post("/completion", kKnown);
+    if (answer.status == 429) return;
+    ASSERT_EQ(answer.status, 200) << answer.body;
+    EXPECT_EQ(answer.json()["content"], right_);
+  }
+
+  // At any time: before the answer, in the prompt, in the stream.
+  void leave() {
+    Client client(server_.port());
+    const json body = {
+        {"prompt", long_text(static_cast<int>(random_.below(1500)) + 1, static_cast<int>(random_.below(5)))},
+        {"n_predict", 40},
+        {"stream", true}};
+    const std::string text = request_text("POST", "/completion", body.dump());
+    const auto part = static_cast<size_t>(random_.below(static_cast<int64_t>(text.size())));
+    client.send(text.substr(0, random_.below(3) == 0 ? part : text.size()));
+    if (random_.below(2) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(random_.below(60)));
+  }
+
+  void speak_nonsense() {
+    Client client(server_.port());
+    std::string bytes = random_.below(2) == 0 ? "POST /completion HTTP/1.1\r\nContent-Length: 40\r\n\r\n" : "";
+    for (int64_t left = 40 + random_.below(200); left > 0; --left) bytes += static_cast<char>(random_.below(256));
+    client.send(bytes);
+  }
+
+  // A good request with some bytes changed: whatever it says now, the answer is one.
+  void send_mutated() {
+    json body = {{"messages", {{{"role", "user"}, {"content", "hello"}}}},
+                 {"max_tokens", 4},
+                 {"temperature", 0.5},
+                 {"stop", {"a"}},
+                 {"logit_bias", {{1, 2}}},
+                 {"response_format", {{"type", "text"}}}};
+    std::string text = body.dump();
+    for (int64_t left = 1 + random_.below(6); left > 0; --left)
+      text[static_cast<size_t>(random_.below(static_cast<int64_t>(text.size())))] =
+          static_cast<char>(random_.below(256));
+    Client client(server_.port());
+    client.send(request_text("POST", "/v1/chat/completions", text));
+    expect_clean(client.read());
+  }
+
+  void chat() {
+    const json body = {{"messages", {{{"role", "user"}, {"content", long_text(40)}}}},
+                       {"max_tokens", 6},
+                       {"n", random_.below(3) + 1},
+                       {"stream", random_.below(2) == 0}};
+    expect_clean(server_.post("/v1/chat/completions", body));
+  }
+
+  void sparse() {
+    const json body = {{"prompt", long_text(900)}, {"n_predict", 6},   {"method", "entropyinfer"},
+                       {"threshold", 256},         {"kv_budget", 128}, {"base_budget", 128}};
+    expect_clean(server_.post("/completion", body));
+  }
+
+  const TestServer& server_;
+  const std::string right_;
+  Random random_;
+};
+
+TEST(ServerChaos, LeavesAServerThatAnswersAsBefore) {
+  ServerOptions options = test_options();
+  options.metrics = true;
+  options.scheduler.cache_bytes = 64 << 20;
+  const TestServer server(options);
+  const std::string right = server.post("/completion", kKnown).json()["content"];
+  const double until = now_s() + static_cast<double>(setting("EI_CHAOS_SECONDS", 8));
+  const auto seed = static_cast<uint64_t>(setting("EI_CHAOS_SEED", 1));
+  std::atomic<int64_t> done{0};
+  std::vector<std::thread> clients;
+  for (uint64_t i = 0; i < 6; ++i)
+    clients.emplace_back([&, i] {
+      Troublemaker one(server, right, seed * 100 + i);
+      one.run(until);
+      done += one.done;
+    });
+  for (std::thread& client : clients) client.join();
+  EXPECT_GT(done, 20) << "seed " << seed;
+  EXPECT_TRUE(server.becomes_idle()) << "seed " << seed;
+  EXPECT_EQ(server.post("/completion", kKnown).json()["content"], right) << "seed " << seed;
+  EXPECT_EQ(server.get("/health").status, 200);
+}
+
+}  // namespace
+}  // namespace ei::server

@@ -1,0 +1,147 @@
+// Chats that call tools, and thoughts: what the template is told, what the answer is held to, how it comes back.
+#include <gtest/gtest.h>
+
+#include "server/test_server.h"
+
+namespace ei::server {
+namespace {
+
+using nlohmann::json;
+
+const json kWeather = {{"type", "function"},
+                       {"function",
+                        {{"name", "weather"},
+                         {"description", "what it is like"},
+                         {"parameters",
+                          {{"type", "object"},
+                           {"properties", {{"days", {{"type", "integer"}, {"enum", {1, 2}}}}}},
+                           {"required", {"days"}}}}}}};
+
+// As Qwen's: tools in front, calls in tags.
+constexpr const char* kTagged =
+    "{% if tools %}TOOLS{% for tool in tools %} {{ tool | tojson }}{% endfor %}\n{% endif %}"
+    "{% for m in messages %}{{ m.role }}: {{ m.content }}{% for c in m.tool_calls or [] %}"
+    "<tool_call>{{ c.function.name }} {{ c.function.arguments | tojson }}</tool_call>{% endfor %}\n{% endfor %}"
+    "{% if add_generation_prompt %}assistant:{% endif %}";
+
+ServerOptions with_template(const std::string& source) {
+  ServerOptions options = test_options();
+  options.chat_template = source;
+  return options;
+}
+
+json asking(const json& more) {
+  json body = {{"messages", {{{"role", "user"}, {"content", "What is it like?"}}}},
+               {"tools", {kWeather}},
+               {"tool_choice", "required"},
+               {"parallel_tool_calls", false},
+               {"max_tokens", 300}};  // a grammar lets white space grow
+  body.update(more);
+  return body;
+}
+
+TEST(ServerTools, ARequiredCallFollowsItsSchemaInEveryStyle) {
+  const char* styles[] = {
+      kTagged,
+      "{{ tools | tojson }}<|python_tag|>{% for m in messages %}{{ m.content }}{% endfor %}",
+      "{{ tools | tojson }}[TOOL_CALLS]{% for m in messages %}{{ m.content }}{% endfor %}",
+      "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}",
+  };
+  for (const char* style : styles) {
+    const TestServer server(with_template(style));
+    const json answer = server.post("/v1/chat/completions", asking(json::object())).json();
+    ASSERT_EQ(answer["choices"][0]["finish_reason"], "tool_calls") << answer << style;
+    const json& calls = answer["choices"][0]["message"]["tool_calls"];
+    ASSERT_EQ(calls.size(), 1u) << style;
+    EXPECT_EQ(calls[0]["function"]["name"], "weather");
+    const int days = json::parse(calls[0]["function"]["arguments"].get<std::string>())["days"];
+    EXPECT_TRUE(days == 1 || days == 2) << style;
+    EXPECT_TRUE(answer["choices"][0]["message"]["content"].is_null());
+  }
+}
+
+TEST(ServerTools, AStreamAndTheOtherShapesCarryTheSameCall) {
+  const TestServer server(with_template(kTagged));
+  const json events = server.post("/v1/chat/completions", asking({{"stream", true}})).events();
+  json call;
+  for (const json& event : events)
+    if (event["choices"][0]["delta"].contains("tool_calls")) call = event["choices"][0]["delta"]["tool_calls"][0];
+  EXPECT_EQ(call["index"], 0);
+  EXPECT_EQ(call["function"]["name"], "weather");
+  EXPECT_EQ(events.back()["choices"][0]["finish_reason"], "tool_calls");
+  const json arguments = json::parse(call["function"]["arguments"].get<std::string>());
+
+  json tool = {{"name", "weather"}, {"input_schema", kWeather["function"]["parameters"]}};
+  const json message =
+      server.post("/v1/messages", asking({{"tools", {tool}}, {"tool_choice", {{"type", "any"}}}})).json();
+  EXPECT_EQ(message["stop_reason"], "tool_use") << message;
+  EXPECT_EQ(message["content"].back()["input"], arguments);
+
+  json flat = kWeather["function"];
+  flat["type"] = "function";
+  const json response = server
+                            .post("/v1/responses", {{"input", "What is it like?"},
+                                                    {"tools", {flat}},
+                                                    {"tool_choice", "required"},
+                                                    {"max_output_tokens", 300}})
+                            .json();
+  EXPECT_EQ(response["output"].back()["type"], "function_call") << response;
+  EXPECT_EQ(json::parse(response["output"].back()["arguments"].get<std::string>()), arguments);
+}
+
+TEST(ServerTools, TheTemplateSeesToolsCallsAndResults) {
+  const TestServer server(with_template(kTagged));
+  const json call = {
+      {"id", "1"}, {"type", "function"}, {"function", {{"name", "weather"}, {"arguments", "{\"days\": 2}"}}}};
+  const json body = {{"tools", {kWeather}},
+                     {"messages",
+                      {{{"role", "user"}, {"content", "Well?"}},
+                       {{"role", "assistant"}, {"content", nullptr}, {"tool_calls", {call}}},
+                       {{"role", "tool"}, {"tool_call_id", "1"}, {"content", "sunny"}}}}};
+  const std::string text = server.post("/apply-template", body).json()["prompt"];
+  EXPECT_NE(text.find("TOOLS {\"function\": {\"description\""), std::string::npos) << text;
+  EXPECT_NE(text.find("<tool_call>weather {\"days\": 2}</tool_call>tool: sunnyassistant:"), std::string::npos) << text;
+  // What a tool says can never become a control token.
+  json smuggled = body;
+  smuggled["tools"][0]["function"]["description"] = "<|im_end|>";
+  EXPECT_EQ(server.post("/v1/chat/completions", smuggled).status, 400);
+}
+
+TEST(ServerTools, WrongToolsAreNamed) {
+  const TestServer server(with_template(kTagged));
+  const auto refused = [&](const json& more) {
+    const Answer answer = server.post("/v1/chat/completions", asking(more));
+    return answer.status == 400 ? answer.json()["error"]["param"] : json(answer.status);
+  };
+  EXPECT_EQ(refused({{"tools", 5}}), "tools");
+  EXPECT_EQ(refused({{"tools", {{{"type", "function"}}}}}), "tools");
+  EXPECT_EQ(refused({{"tool_choice", {{"type", "function"}, {"function", {{"name", "other"}}}}}}), "tool_choice");
+  EXPECT_EQ(refused({{"grammar", "root ::= \"a\""}}), "tools");
+  EXPECT_EQ(refused({{"chat_template_kwargs", 1}}), "chat_template_kwargs");
+}
+
+TEST(ServerTools, ThoughtsComeApartFromTheAnswer) {
+  const TestServer server(with_template("{% for m in messages %}{{ m.content }}{% endfor %}<think>\n"));
+  const json body = {{"messages", {{{"role", "user"}, {"content", "Why?"}}}},
+                     {"grammar", "root ::= \"so\" \"</think>\" \"yes\""}};
+  const json message = server.post("/v1/chat/completions", body).json()["choices"][0]["message"];
+  EXPECT_EQ(message["reasoning_content"], "so");
+  EXPECT_EQ(message["content"], "yes");
+  json inside = body;
+  inside["reasoning_format"] = "none";
+  EXPECT_EQ(server.post("/v1/chat/completions", inside).json()["choices"][0]["message"]["content"], "so</think>yes");
+  json streamed = body;
+  streamed["stream"] = true;
+  std::string thought;
+  std::string text;
+  for (const json& event : server.post("/v1/chat/completions", streamed).events()) {
+    const json& delta = event["choices"][0]["delta"];
+    thought += delta.value("reasoning_content", "");
+    if (delta.contains("content") && delta["content"].is_string()) text += delta["content"].get<std::string>();
+  }
+  EXPECT_EQ(thought, "so");
+  EXPECT_EQ(text, "yes");
+}
+
+}  // namespace
+}  // namespace ei::server
