@@ -118,6 +118,7 @@ TEST(ServerChaos, LeavesAServerThatAnswersAsBefore) {
   ServerOptions options = test_options();
   options.metrics = true;
   options.scheduler.cache_bytes = 64 << 20;
+  options.scheduler.session.context = 2048;  // a request that lost its max_tokens ends there
   const TestServer server(options);
   const std::string right = server.post("/completion", kKnown).json()["content"];
   const double until = now_s() + static_cast<double>(setting("EI_CHAOS_SECONDS", 8));
