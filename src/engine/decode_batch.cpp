@@ -65,6 +65,7 @@ void DecodeBatch::decode_together(std::span<Feed*> feeds) {
   if (joined.empty()) return;
   stream_->enter(Phase::kGeneration, 1);
   std::vector<int32_t> first;
+  first.reserve(joined.size());
   for (const Feed* feed : joined) first.push_back(feed->session->state_->reading().next_position());
   Status recorded;
   try {

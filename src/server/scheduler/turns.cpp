@@ -79,6 +79,7 @@ void Scheduler::generate(Running& first) {
   if (tasks.size() > DecodeBatch::kMost) tasks.resize(DecodeBatch::kMost);
   const double start = now_s();
   std::vector<DecodeBatch::Feed> feeds;
+  feeds.reserve(tasks.size());
   for (Running* task : tasks) feeds.push_back(task->feed());
   batch_.decode(feeds);
   for (size_t i = 0; i < tasks.size(); ++i) tasks[i]->fed(feeds[i].status);
