@@ -90,7 +90,7 @@ TEST(KvFlags, BadValuesAreNamed) {
   EXPECT_EQ(error_of("run", {"--kv-policy", "latent", "--kv-kernel", "4"}),
             "pooling kernel must be odd and positive: 4");
   EXPECT_EQ(error_of("run", {"--kv-policy", "latent", "--kv-budget", "32"}),
-            "KV budget must exceed the window, which always stays: 32 <= 32");
+            "KV budget must exceed the window, which always stays: 32 <= 32; lower --kv-window");
   EXPECT_NE(error_of("run", {"--kv-policy", "latent", "--kv-gap", "-2"}).find("--kv-gap"), std::string::npos);
 }
 

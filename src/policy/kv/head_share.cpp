@@ -11,23 +11,6 @@
 namespace ei::policy {
 namespace {
 
-int64_t sum(std::span<const int64_t> counts) { return std::accumulate(counts.begin(), counts.end(), int64_t{0}); }
-
-// Hands out `left` more slots, evenly among the sets that have any left.
-void give(std::vector<int64_t>& counts, std::span<const int64_t> slots, int64_t left) {
-  while (left > 0) {
-    int64_t open = 0;
-    for (size_t i = 0; i < counts.size(); ++i) open += counts[i] < slots[i] ? 1 : 0;
-    if (open == 0) return;
-    const int64_t each = std::max<int64_t>(1, left / open);
-    for (size_t i = 0; i < counts.size(); ++i) {
-      const int64_t more = std::min({each, slots[i] - counts[i], left});
-      counts[i] += more;
-      left -= more;
-    }
-  }
-}
-
 std::vector<int64_t> slots_of(std::span<const SlotScores> sets) {
   std::vector<int64_t> slots;
   for (const SlotScores& scores : sets) slots.push_back(static_cast<int64_t>(scores.size()));
@@ -73,13 +56,17 @@ std::vector<int64_t> share_slots(const KvOptions& options, std::span<const SlotS
 
 std::vector<int64_t> share_slots(const KvOptions& options, std::span<const int64_t> best,
                                  std::span<const int64_t> slots, int64_t base) {
-  const int64_t total = base * static_cast<int64_t>(slots.size());
+  if (options.rounding == KvRounding::kExact) {
+    // What the authors round one by one, by largest remainder.
+    const double floor = std::floor(options.floor_share * static_cast<double>(base));
+    std::vector<double> shares;
+    for (const int64_t one : best) shares.push_back((1 - options.floor_share) * static_cast<double>(one) + floor);
+    const int64_t least = std::min<int64_t>(base, options.sinks);
+    return apportion(shares, base * static_cast<int64_t>(slots.size()), least, slots);
+  }
   std::vector<int64_t> counts = lift_to_floor(best, base, options.floor_share);
   for (size_t i = 0; i < counts.size(); ++i)
     counts[i] = std::min(std::max<int64_t>(counts[i], options.sinks), slots[i]);
-  if (options.rounding == KvRounding::kReleased) return counts;
-  for (int64_t over = sum(counts) - total; over > 0; --over) --*std::max_element(counts.begin(), counts.end());
-  give(counts, slots, total - sum(counts));
   return counts;
 }
 

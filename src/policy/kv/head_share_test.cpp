@@ -81,7 +81,7 @@ TEST(Share, TheStrongGetMoreAndTheFaintTheFloor) {
 
 TEST(Share, WhatOneCannotUseGoesToTheOthers) {
   const SlotScores strong(1000, 1e-3f);
-  EXPECT_EQ(share_slots({}, Layer{SlotScores(7), strong, strong}, 100), (Counts{7, 267, 26}));
+  EXPECT_EQ(share_slots({}, Layer{SlotScores(7), strong, strong}, 100), (Counts{7, 272, 21}));
   EXPECT_EQ(share_slots({}, Layer{SlotScores(7), SlotScores(30)}, 100), (Counts{7, 30}));
 }
 

@@ -124,7 +124,8 @@ Status validate(const KvOptions& options) {
   EI_RETURN_IF_ERROR(validate_pages(options));
   const bool in_slots = options.budget_share == 0 && options.budget_bytes == 0;
   if (in_slots && options.budget <= options.window)
-    return make_error(ErrorKind::kUsage, "KV budget must exceed the window, which always stays: %d <= %d",
+    return make_error(ErrorKind::kUsage,
+                      "KV budget must exceed the window, which always stays: %d <= %d; lower --kv-window",
                       options.budget, options.window);
   if (in_slots && options.sinks > options.budget - options.window)
     return make_error(ErrorKind::kUsage, "sinks and window must fit into the KV budget: %d + %d > %d", options.sinks,
