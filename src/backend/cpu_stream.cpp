@@ -180,7 +180,7 @@ void CpuStream::attention_each(std::span<const kernels::AttentionParams> calls) 
     call.variant = kernels::choose_attention(wanted.kv.key_type, wanted.kv.value_type, isa_);
     EI_CHECK(call.variant != nullptr);
     bytes += (call.variant->scratch_bytes(call.params, device_.threads()) + kAligned - 1) / kAligned * kAligned;
-    each->push_back(std::move(call));
+    each->push_back(call);
   }
   auto* memory = static_cast<std::byte*>(grow(attention_scratch_, bytes));
   if (memory == nullptr) return;
