@@ -2,10 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <csignal>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "process.h"
 
@@ -67,8 +65,7 @@ TEST(Interrupt, TheSecondLeavesAPerplexityAndADemoAtOnce) {
       SCOPED_TRACE(arguments[0] + (twice ? ", twice" : ", once"));
       Process process({.arguments = arguments});
       ASSERT_TRUE(process.wait_for_err("loaded"));
-      // In the first prompt, that of a minute: by its own clock, which stands still while others compute.
-      while (process.running() && process.cpu_seconds() < 3) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      ASSERT_TRUE(process.wait_for_cpu(3));  // in the first prompt, that of a minute
       process.interrupt(twice);
       const Outcome outcome = process.finish();
       EXPECT_EQ(outcome.code, 130) << outcome.err;
@@ -82,6 +79,7 @@ TEST(Interrupt, TheSecondLeavesAPerplexityAndADemoAtOnce) {
 TEST(Interrupt, ADemoSaysHowFarItHadRead) {
   Process process({.arguments = {"demo", "--method", "full", "--tokens", "65536", "--json"}});
   ASSERT_TRUE(process.wait_for_err("reading the prompt:"));
+  ASSERT_TRUE(process.wait_for_cpu(8));  // behind the first chunk
   process.send(SIGINT);
   const Outcome outcome = process.finish();
   EXPECT_EQ(outcome.code, 130) << outcome.err;

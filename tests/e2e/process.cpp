@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -19,6 +20,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 #include "base/check.h"
 #include "base/clock.h"
@@ -176,6 +178,15 @@ double Process::cpu_seconds() const {
   timespec time{};
   EI_CHECK(::clock_getcpuclockid(pid_, &clock) == 0 && ::clock_gettime(clock, &time) == 0);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+bool Process::wait_for_cpu(double seconds) {
+  const double limit = now_s() + limit_s_;
+  while (running() && cpu_seconds() < seconds) {
+    if (now_s() > limit) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return running();
 }
 
 bool Process::wait_until_stuck() {

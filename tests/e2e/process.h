@@ -51,6 +51,8 @@ class Process {
   bool wait_until_stuck();
   bool running();
   double cpu_seconds() const;  // of all its threads, so far
+  // Until it has computed so long: a clock that stands still while others compute. False when it ended before.
+  bool wait_for_cpu(double seconds);
   void send(int signal_number) const;
   // Delivers all of these before the program runs on; they must differ, because equal ones become one.
   void send_at_once(std::initializer_list<int> signal_numbers) const;

@@ -62,7 +62,7 @@ TEST(Interrupt, TheSecondLeavesAPromptAtOnce) {
       SCOPED_TRACE(std::string(command) + (twice ? ", twice" : ", once"));
       Process process({.arguments = {command, "-v", "-f", "-"}, .input = prose(300'000)});
       ASSERT_TRUE(process.wait_for_err("loaded"));
-      std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+      ASSERT_TRUE(process.wait_for_cpu(2));
       process.interrupt(twice);
       const Outcome outcome = process.finish();
       EXPECT_EQ(outcome.code, 130) << outcome.err;
@@ -78,7 +78,7 @@ TEST(Interrupt, JsonIsStillWritten) {
   arguments.insert(arguments.end(), {"--json", "-v"});
   Process process({.arguments = arguments});
   ASSERT_TRUE(process.wait_for_err("loaded"));
-  std::this_thread::sleep_for(std::chrono::seconds(3));  // reading four tokens and a few of the answer
+  ASSERT_TRUE(process.wait_for_cpu(3));  // reading four tokens and a few of the answer
   process.send(SIGTERM);
   const Outcome outcome = process.finish();
   EXPECT_EQ(outcome.code, 130) << outcome.err;
@@ -91,7 +91,7 @@ TEST(Interrupt, JsonIsStillWritten) {
 void expect_stop_within_a_second(const Invocation& invocation) {
   Process process(invocation);
   ASSERT_TRUE(process.wait_for_err("loaded"));
-  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  ASSERT_TRUE(process.wait_for_cpu(2));
   const double start = now_s();
   const double start_cpu = process.cpu_seconds();
   process.send(SIGINT);

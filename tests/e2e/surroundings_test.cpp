@@ -3,10 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <csignal>
 #include <filesystem>
-#include <thread>
 
 #include "base/cores.h"
 #include "printed_json.h"
@@ -76,7 +74,7 @@ TEST(Interrupt, APromptHalfReadGivesAnObjectToo) {
   for (const char* command : {"run", "chat"}) {
     Process process({.arguments = {command, "-v", "--json", "-f", "-"}, .input = prose(300'000)});
     ASSERT_TRUE(process.wait_for_err("loaded"));
-    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    ASSERT_TRUE(process.wait_for_cpu(2));
     process.send(SIGINT);
     const Outcome outcome = process.finish();
     EXPECT_EQ(outcome.code, 130);
