@@ -118,7 +118,6 @@ TEST(ServerChaos, LeavesAServerThatAnswersAsBefore) {
   ServerOptions options = test_options();
   options.metrics = true;
   options.scheduler.cache_bytes = 64 << 20;
-  options.scheduler.session.context = 2048;          // a request that lost its max_tokens ends there
   options.limits.defaults.generate.max_tokens = 16;  // a request that has lost its own limit ends all the same
   const TestServer server(options);
   const std::string right = server.post("/completion", kKnown).json()["content"];

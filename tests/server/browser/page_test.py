@@ -16,6 +16,9 @@ import tempfile
 
 import devtools
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from running_server import Server  # noqa: E402
+
 WORDS = "river stone winter letter garden silver morning captain window harbour".split()
 
 
@@ -25,22 +28,6 @@ def long_text(words):
     text = [source.choice(WORDS) for _ in range(words)]
     text.insert(words // 2, "The pass key is 48213.")
     return " ".join(text)
-
-
-class Server:
-    def __init__(self, program):
-        self.process = subprocess.Popen([program, "serve", "--port", "0", "--temp", "0", "--ignore-eos"],  # answers of some length
-                                        stderr=subprocess.PIPE, text=True)
-        for line in self.process.stderr:
-            found = re.search(r"listening on (http://\S+)", line)
-            if found:
-                self.url = found.group(1)
-                return
-        raise RuntimeError("the server did not start")
-
-    def close(self):
-        self.process.terminate()
-        self.process.wait()
 
 
 class PageTest:
@@ -217,7 +204,7 @@ def main():
         return 77
     pictures = options.pictures or tempfile.mkdtemp(prefix="page-")
     pathlib.Path(pictures).mkdir(parents=True, exist_ok=True)
-    server = Server(options.program)
+    server = Server(options.program, "--ignore-eos")  # answers of some length
     try:
         page = devtools.Browser(browser)
         try:

@@ -7,10 +7,12 @@ it. With --inside they run in the Python that is there.
 """
 import argparse
 import pathlib
-import re
 import subprocess
 import sys
 import venv
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from running_server import Server  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 TEMPLATE = ("{% if tools %}{{ tools | tojson }}<tool_call>{% endif %}{% for m in messages %}{{ m.role }}: {{ m.content }}\n"
@@ -27,22 +29,6 @@ def environment(folder):
     return python
 
 
-class Server:
-    def __init__(self, program):
-        self.process = subprocess.Popen([program, "serve", "--port", "0", "--temp", "0", "--chat-template", TEMPLATE],
-                                        stderr=subprocess.PIPE, text=True)
-        for line in self.process.stderr:
-            found = re.search(r"listening on (http://\S+)", line)
-            if found:
-                self.url = found.group(1)
-                return
-        raise RuntimeError("the server did not start")
-
-    def close(self):
-        self.process.terminate()
-        self.process.wait()
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--program", required=True)
@@ -53,7 +39,7 @@ def main():
     if not options.inside:
         python = environment(pathlib.Path(options.work))
         return subprocess.run([python, __file__, "--inside", "--program", options.program, *options.clients]).returncode
-    server = Server(options.program)
+    server = Server(options.program, "--chat-template", TEMPLATE)
     try:
         if "openai" in options.clients:
             import openai_client
