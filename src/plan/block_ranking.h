@@ -23,7 +23,7 @@ enum class Sampling : uint8_t {
 
 struct BlockRanking {
   bool latest = false;  // no products: the sink, then the latest blocks
-  int32_t rows = 0;     // of each query only that many rows rank, those with the largest upper bound; 0: all
+  int32_t rows = 0;     // of each query only that many rows rank, those furthest from the rows' mean query; 0: all
   int32_t candidates =
       0;  // and about that many blocks, those of the super-blocks with the largest upper bounds; 0: all
   GroupQuery queries = GroupQuery::kMean;

@@ -178,10 +178,12 @@ struct PackKeysParams {
   KeyPanels out;
 };
 
-// Peak scores (kGroupPeak) of one segment, each kv_head ranked in its own way. The upper bound of a super-block for a
-// row is (q+ . kmax + q- . kmin) * scale, less the log-sum-exp of the own segment's keys and the sink's peak (as in
-// Quest, but relative to what the row finds anyway); row_bounds and super_bounds are the largest of a row and of a
-// super-block. Blocks that are no candidates get a score below all others. Keys and queries are rounded to 8 bits.
+// Peak scores (kGroupPeak) of one segment, each kv_head ranked in its own way. Where only some rows rank, those do
+// whose queries are furthest from the mean over the segment's rows (row_distances: squared, of each query of a token):
+// what most rows look for any of them finds, what one row alone looks for only that one. The upper bound of a
+// super-block for a row is (q+ . kmax + q- . kmin) * scale, less the log-sum-exp of the own segment's keys and the
+// sink's peak (as in Quest, but relative to what the row finds anyway); super_bounds are the largest of all rows.
+// Blocks that are no candidates get a score below all others. Keys and queries are rounded to 8 bits.
 struct PeakScoreParams {
   BlockRows rows;
   int32_t segment = 0;  // index into rows
@@ -205,7 +207,7 @@ struct PeakScoreParams {
   const BlockRanking& ranking_of(int64_t kv_head) const { return ranking[kv_head * list_stride]; }
   AttentionSample& sample_of(int64_t kv_head) const { return samples[kv_head * list_stride]; }
   // [kv_heads, rows of the segment, most_queries], written densely where rows are chosen; null: not wanted.
-  float* row_bounds = nullptr;
+  float* row_distances = nullptr;
   float* super_bounds = nullptr;  // [kv_heads, whole super-blocks], written where blocks are; null: not wanted
 };
 

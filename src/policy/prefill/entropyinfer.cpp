@@ -17,8 +17,8 @@
 //
 // So many are read. Which ones: those with the best ratings. A block's rating is the largest score that any rating row
 // gives any of its keys, less the logarithm of all that the row attends to (kernels/block_scores). Local heads rate
-// nothing, the sink and the latest blocks will do; of the others, types of heads say which rows and blocks are rated
-// once rating with all would cost too much (ranking_for() in head_types.cpp).
+// nothing, the sink and the latest blocks will do. Of the others every row rates every block while that costs little
+// beside the model's own products (rank_queries_at()); behind that the entropies say how many rows do: ranking().
 //
 // Odds, so that shares are in proportion to weights while little is read, and no head reads everything while another
 // one starves where much is. kappa is made of what all layers knew at the end of the pool of segments before, so that
@@ -86,6 +86,27 @@ class EntropyMethod : public PrefillMethod {
     fold_means(keep, sample, means);
   }
 
+  bool ranks_by_heads(int32_t segment) const override {
+    return by_places(segment) || PrefillMethod::ranks_by_heads(segment);
+  }
+
+  // Rows that look at the same places may speak for each other, and a row that looks elsewhere than the others is found
+  // by its query (BlockRanking::rows). The fewer rows rate, the more blocks: of each pair that is read so many are
+  // rated.
+  BlockRanking ranking(const SegmentPlace& place, const SampleMeans& means, int64_t most_read) const override {
+    if (!by_places(place.segment)) return PrefillMethod::ranking(place, means, most_read);
+    BlockRanking ranking{.latest = type_of(means) == HeadType::kLocal, .queries = GroupQuery::kEach};
+    if (means.samples == 0) return ranking;
+    constexpr double kLeastPart = 1.0 / 16;
+    const double places = std::exp(std::max(0.0f, means.segment_entropy - means.row_entropy));
+    const double part = std::clamp(std::pow(places / options().all_rows_at, 2), kLeastPart, 1.0);
+    if (part < 1) ranking.rows = static_cast<int32_t>(std::ceil(part * static_cast<double>(place.rows)));
+    const int64_t rated = candidates(place, static_cast<int64_t>(static_cast<double>(most_read) / part));
+    if (rated < int64_t{place.segment} * options().segment)
+      ranking.candidates = static_cast<int32_t>(rated / options().block);
+    return ranking;
+  }
+
   int64_t candidates(const SegmentPlace&, int64_t most_read) const override {
     return options().rated_per_read > 0 ? std::max<int64_t>(options().threshold, most_read) : 0;
   }
@@ -115,6 +136,12 @@ class EntropyMethod : public PrefillMethod {
   }
 
  private:
+  // Do the places that its rows look at say how many rows of a head rate? Not while all of them cost little.
+  bool by_places(int32_t segment) const {
+    return options().rank_queries == RankQueries::kAuto && options().all_rows_at > 0 &&
+           rank_queries_at(options(), shape(), segment) != RankQueries::kAll;
+  }
+
   struct Place {
     int32_t layer;
     size_t kv_head;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <vector>
 
 #include "support/prefill_run.h"
@@ -200,34 +201,47 @@ TEST(HeadTypes, DiffuseHeadsRateAShareOfALongText) {
   EXPECT_EQ(ranking(options, 1, HeadType::kDiffuse, 40, 12288).candidates, 12288 / 8) << "never fewer than are read";
 }
 
-// Two kv_heads, both diffuse, of which one reads much more.
-TEST(HeadTypes, WhereEntropiesDecideDiffuseHeadsRateByWhatTheyMayRead) {
+// Three kv_heads: the rows of one look at ten places, those of the next at two and a half, those of the last at one.
+TEST(HeadTypes, WhereEntropiesDecideThePlacesOfRowsSayHowManyRate) {
   PrefillOptions options = habit_options();
   options.rule = PrefillRule::kEntropy;
   options.base_budget = 0;
-  options.density = 0.2;
+  options.density = 0.02;
   testing::PrefillTrace trace;
   trace.layers = 2;
-  trace.kv_heads = 2;
+  trace.kv_heads = 3;
   trace.tokens = 100 * options.segment;
   trace.products = 1;
   trace.per_key = 1e9;  // rating with all rows and blocks costs too much
   for (int32_t row = 0; row < 200; ++row)
-    for (const float entropy : {6.0f, 1.0f})
+    for (const float places : {10.0f, 2.5f, 1.0f})
       trace.measures.push_back(
-          {.midrange_entropy = 0, .covering = 0, .sample = {.far = 0.5f, .distant = 0.5f, .segment_entropy = entropy}});
+          {.midrange_entropy = 0,
+           .covering = 0,
+           .sample = {.far = 0.5f, .distant = 0.5f, .segment_entropy = 5.0f, .row_entropy = 5.0f - std::log(places)}});
   const auto last = [&] {
     testing::PrefillRun run(options, trace);
     run.read_whole();
-    return run.records(0)[98];
+    return run.records(0)[98].heads;
   };
-  SegmentRecord record = last();
-  ASSERT_EQ(record.heads[0].type, HeadType::kDiffuse);
-  EXPECT_EQ(record.heads[0].ranking.candidates, 2 * record.heads[0].blocks);
-  EXPECT_EQ(record.heads[1].ranking.candidates, options.threshold / options.block) << "never less than the threshold";
-  EXPECT_LT(record.heads[1].blocks, record.heads[1].ranking.candidates / 2);
+  const std::vector<HeadRecord> heads = last();
+  for (const HeadRecord& head : heads) {
+    ASSERT_EQ(head.type, HeadType::kDiffuse);
+    EXPECT_EQ(head.ranking.queries, GroupQuery::kEach);
+  }
+  EXPECT_EQ(heads[0].ranking.rows, 0) << "all of them";
+  EXPECT_EQ(heads[1].ranking.rows, options.segment / 4);
+  EXPECT_EQ(heads[2].ranking.rows, options.segment / 16) << "the least";
+  EXPECT_EQ(heads[0].ranking.candidates, 4 * heads[0].blocks);
+  EXPECT_NEAR(heads[1].ranking.candidates, 16 * heads[1].blocks, 16) << "four times as many where a quarter rates";
+  EXPECT_GT(heads[2].ranking.candidates, 4 * heads[2].blocks);
+  options.all_rows_at = 2.5;
+  EXPECT_EQ(last()[1].ranking.rows, 0);
   options.rated_per_read = 0;
-  EXPECT_EQ(last().heads[0].ranking.candidates, 0);
+  EXPECT_EQ(last()[0].ranking.candidates, 0);
+  trace.per_key = 1e-9;
+  options.all_rows_at = 5;
+  EXPECT_EQ(last()[2].ranking.rows, 0) << "every row while it costs little";
 }
 
 }  // namespace

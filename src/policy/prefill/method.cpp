@@ -16,8 +16,8 @@ bool PrefillMethod::ranks_by_heads(int32_t segment) const {
   return rank_queries_at(options_, shape_, segment) != RankQueries::kGroup;
 }
 
-BlockRanking PrefillMethod::ranking(const SegmentPlace& place, HeadType type, int64_t most_read) const {
-  return ranking_for(options_, shape_, place, type, candidates(place, most_read));
+BlockRanking PrefillMethod::ranking(const SegmentPlace& place, const SampleMeans& means, int64_t most_read) const {
+  return ranking_for(options_, shape_, place, type_of(means), candidates(place, most_read));
 }
 
 int64_t PrefillMethod::candidates(const SegmentPlace& place, int64_t most_read) const {
@@ -28,8 +28,9 @@ void PrefillMethod::rank(const SegmentPlace& place, const PrefillHistory& histor
   begin_segment(history, record);
   for (size_t h = 0; h < record.heads.size(); ++h) {
     HeadRecord& head = record.heads[h];
-    head.type = type_of(history.previous != nullptr ? history.previous->heads[h].means : SampleMeans{});
-    head.ranking = ranking(place, head.type, most_read(place, history, record, h));
+    const SampleMeans means = history.previous != nullptr ? history.previous->heads[h].means : SampleMeans{};
+    head.type = type_of(means);
+    head.ranking = ranking(place, means, most_read(place, history, record, h));
     head.ranking.latest = head.ranking.latest || !place.attends;
     head.ranking.sampling = place.sampled ? sampling() : Sampling::kNone;
   }

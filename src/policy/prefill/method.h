@@ -120,7 +120,7 @@ class PrefillMethod {
   // Whose attention is sampled.
   virtual Sampling sampling() const { return Sampling::kMean; }
   // May the heads of a kv_head rank one by one?
-  bool ranks_by_heads(int32_t segment) const;
+  virtual bool ranks_by_heads(int32_t segment) const;
 
   // Writes type and ranking of every kv_head.
   void rank(const SegmentPlace& place, const PrefillHistory& history, SegmentRecord& record) const;
@@ -139,8 +139,8 @@ class PrefillMethod {
   int32_t visible(int32_t segment) const { return segment * options_.grid().blocks_per_segment(); }
   // Folds the sample of a segment into a kv_head's means. Here: what types of heads are told by.
   virtual void fold(int32_t segment, const AttentionSample& sample, SampleMeans& means) const;
-  // How the blocks of a kv_head of this type are ranked, of which `most_read` tokens may be read.
-  virtual BlockRanking ranking(const SegmentPlace& place, HeadType type, int64_t most_read) const;
+  // How the blocks of a kv_head that has shown this are ranked, of which `most_read` tokens may be read.
+  virtual BlockRanking ranking(const SegmentPlace& place, const SampleMeans& means, int64_t most_read) const;
   // Tokens among which a diffuse kv_head may look, those of the largest upper bounds; 0: all.
   virtual int64_t candidates(const SegmentPlace& place, int64_t most_read) const;
   // Writes what a segment knows before anything of it is measured.

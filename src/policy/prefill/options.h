@@ -113,10 +113,13 @@ struct PrefillOptions {
   BlockRank select = BlockRank::kMidrange;
   bool layer_fusion = false;  // blend the block probabilities with those of the layer before
   RankQueries rank_queries = RankQueries::kAuto;
-  // Adaptive: only candidates of a diffuse kv_head are rated, those with the largest upper bounds, never less than the
-  // threshold. Entropy: rated_per_read times as many as it reads; other rules: 1/candidate_share of what lies before
-  // (a quarter of that beyond 32768 tokens). 0: all.
-  double rated_per_read = 2;
+  // Adaptive: only candidates of a kv_head are rated, those with the largest upper bounds, never less than the
+  // threshold. Entropy: rated_per_read pairs of query and block for each that it reads; other rules, diffuse kv_heads:
+  // 1/candidate_share of what lies before (a quarter of that beyond 32768 tokens). 0: all.
+  double rated_per_read = 4;
+  // Entropy: of a head whose rows look at this many different places every row rates; of others a part, as the square
+  // of theirs. 0: rows by types of heads, as the other rules.
+  double all_rows_at = 5;
   int32_t candidate_share = 0;
 
   SegmentGrid grid() const { return {segment, block}; }

@@ -27,7 +27,6 @@ PeakLayout::PeakLayout(const PeakScoreParams& p, void* scratch, int workers) : p
   all = take_tiles(carver, heads * tiles, dim);
   chosen = take_tiles(carver, heads * tiles, dim);
   sample = take_tiles(carver, heads, dim);
-  row_bounds = carver.take<float>(heads * tiles * kTileRows);
   rows = carver.take<int64_t>(heads);
   super_bounds = carver.take<float>(heads * tiles * supers);
   candidates = carver.take<int64_t>(heads);

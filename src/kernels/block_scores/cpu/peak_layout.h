@@ -39,7 +39,6 @@ struct PeakLayout {
   PeakTiles all;        // [kv_heads, tiles]
   PeakTiles chosen;     // [kv_heads, tiles]
   PeakTiles sample;     // [kv_heads, 1]
-  float* row_bounds;    // [kv_heads, tiles * kTileRows]
   int64_t* rows;        // [kv_heads], how many were chosen
   float* super_bounds;  // [kv_heads, tiles, supers]
   int64_t* candidates;  // [kv_heads], how many blocks are scored
@@ -57,6 +56,9 @@ struct PeakLayout {
   int64_t rows_of(int64_t h) const { return num_rows() * queries_of(h); }
   int64_t tiles_of(int64_t h) const { return (rows_of(h) + kTileRows - 1) / kTileRows; }
   bool samples_rows(int64_t h) const { return params.ranking_of(h).rows > 0 && params.ranking_of(h).rows < num_rows(); }
+  bool rates_candidates(int64_t h) const {
+    return supers > 0 && params.ranking_of(h).candidates > 0 && params.ranking_of(h).candidates < visible;
+  }
   PeakBlocks blocks_of(int64_t h) const {
     return {candidates[h] < visible ? blocks + h * visible : nullptr, candidates[h]};
   }

@@ -1,5 +1,5 @@
 // The rows of peak scores (row_peaks.h): queries to 8 bits, what they find in their own segment and the first block,
-// and bounds of what they may find further back, by rows and by super-blocks. Isa: see row_peaks.h.
+// and bounds of what they may find further back, by super-blocks. Isa: see row_peaks.h.
 #pragma once
 
 #include <algorithm>
@@ -32,10 +32,8 @@ class PeakRows {
     }
     place_rows(layout, h, weights.data(), to);
     fold_own(layout, h, to);
-    if (layout.samples_rows(h)) {
-      const int64_t at = h * layout.tiles + tile;
-      bound_rows(layout, h, to, layout.row_bounds + at * kTileRows, layout.super_bounds + at * layout.supers);
-    }
+    if (layout.rates_candidates(h))
+      bound_supers(layout, h, to, layout.super_bounds + (h * layout.tiles + tile) * layout.supers);
   }
 
   // Tile i of `tiles`: the mean query of the group, or its head i.
@@ -159,8 +157,7 @@ class PeakRows {
     }
   }
 
-  static void bound_rows(const PeakLayout& layout, int64_t h, const PeakTiles& tile, float* row_bounds,
-                         float* super_bounds) {
+  static void bound_supers(const PeakLayout& layout, int64_t h, const PeakTiles& tile, float* super_bounds) {
     const int64_t dim = layout.dim;
     // Both signs of a query side by side: its product with a super-block's extremes bounds that with any of its keys.
     alignas(64) int8_t split[kTileRows * 2 * kMostDim];
@@ -179,17 +176,16 @@ class PeakRows {
       const float high = std::max(own, found[row]);
       found[row] = high + std::log2(std::exp2(own - high) + std::exp2(found[row] - high));
     }
-    bound_rows(layout, h, split, tile.scale, found, row_bounds, super_bounds);
+    bound_supers(layout, h, split, tile.scale, found, super_bounds);
   }
 
   // Bounds of super-blocks by queries split [kTileRows, 2 * dim], less what the rows have found: the largest of each
-  // row, and of each super-block.
-  static void bound_rows(const PeakLayout& layout, int64_t h, const int8_t* split, const float* scale,
-                         const float* found, float* row_bounds, float* super_bounds) {
+  // super-block.
+  static void bound_supers(const PeakLayout& layout, int64_t h, const int8_t* split, const float* scale,
+                           const float* found, float* super_bounds) {
     const KeyPanels& keys = layout.params.keys;
     const auto dim = static_cast<int>(2 * layout.dim);
     float raw[kPanelKeys * Isa::kRows];
-    std::fill_n(row_bounds, kTileRows, kNoScore);
     [[maybe_unused]] const typename Isa::Session session(dim);
     for (int64_t panel = 0; panel * kPanelKeys < layout.supers; ++panel) {
       const int64_t at = (h * keys.bound_capacity + panel) * kPanelKeys;
@@ -203,13 +199,9 @@ class PeakRows {
         for (int row = 0; row < Isa::kRows; row += 4) {
           const Four unit = load(scale + r + row);
           const Four less = load(found + r + row);
-          Four most = load(row_bounds + r + row);
-          for (int64_t key = 0; key < seen; ++key) {
-            const Four gap = load(raw + key * Isa::kRows + row) * (unit * keys.bound_scales[at + key]) - less;
-            most = larger(most, gap);
-            best[key] = larger(best[key], gap);
-          }
-          store(row_bounds + r + row, most);
+          for (int64_t key = 0; key < seen; ++key)
+            best[key] =
+                larger(best[key], load(raw + key * Isa::kRows + row) * (unit * keys.bound_scales[at + key]) - less);
         }
       }
       for (int64_t key = 0; key < seen; ++key)

@@ -61,10 +61,12 @@ class RowPeaks {
       const BlockRanking& ranking = params.ranking_of(h);
       layout.rows[h] = ranking.latest ? 0 : layout.rows_of(h);
       layout.candidates[h] = layout.visible;
-      if (ranking.latest || !layout.samples_rows(h)) continue;
-      layout.rows[h] = ranking.rows * layout.queries_of(h);
-      choose_rows(layout, h);
-      if (ranking.candidates > 0 && ranking.candidates < layout.visible) choose_candidates(layout, h);
+      if (ranking.latest) continue;
+      if (layout.samples_rows(h)) {
+        layout.rows[h] = ranking.rows * layout.queries_of(h);
+        choose_rows(layout, h);
+      }
+      if (layout.rates_candidates(h)) choose_candidates(layout, h);
     }
   }
 
@@ -116,20 +118,15 @@ class RowPeaks {
 
   static void choose_rows(const PeakLayout& layout, int64_t h) {
     const PeakScoreParams& params = layout.params;
-    const float* row_bounds = layout.row_bounds + h * layout.tiles * kTileRows;
-    const int64_t count = layout.rows_of(h);
-    if (params.row_bounds != nullptr) {
-      for (int64_t row = 0; row < count; ++row) params.row_bounds[h * layout.most_rows + row] = row_bounds[row] * kLn2;
-    }
     std::vector<uint64_t> scratch;
     std::vector<int32_t> rows;
-    std::vector<float> of_query(static_cast<size_t>(layout.num_rows()));
     const int64_t queries = layout.queries_of(h);
     for (int64_t query = 0; query < queries; ++query) {
-      for (int64_t i = 0; i < layout.num_rows(); ++i)
-        of_query[static_cast<size_t>(i)] = row_bounds[i * queries + query];
+      const std::vector<float> distances = row_distances(layout, h, query);
+      for (size_t i = 0; i < distances.size() && params.row_distances != nullptr; ++i)
+        params.row_distances[h * layout.most_rows + static_cast<int64_t>(i) * queries + query] = distances[i];
       const size_t before = rows.size();
-      append_top_indices(of_query, params.ranking_of(h).rows, scratch, rows);
+      append_top_indices(distances, params.ranking_of(h).rows, scratch, rows);
       for (size_t i = before; i < rows.size(); ++i) rows[i] = static_cast<int32_t>(rows[i] * queries + query);
     }
     while (rows.size() % kTileRows != 0) rows.push_back(rows.back());
@@ -148,6 +145,36 @@ class RowPeaks {
         std::memcpy(place + Isa::query_index(target % Isa::kRows, d), row + Isa::query_index(source % Isa::kRows, d),
                     Isa::kRun);
     }
+  }
+
+  // Squared, of one query of every row, as it was rounded, from the mean over the rows.
+  static std::vector<float> row_distances(const PeakLayout& layout, int64_t h, int64_t query) {
+    const auto dim = static_cast<size_t>(layout.dim);
+    const auto count = static_cast<size_t>(layout.num_rows());
+    const float unit = 1 / (layout.params.scale * static_cast<float>(kLog2e));
+    std::vector<float> values(count * dim);
+    std::vector<float> mean(dim);
+    for (size_t i = 0; i < count; ++i) {
+      const int64_t row = static_cast<int64_t>(i) * layout.queries_of(h) + query;
+      const PeakTiles tile = layout.at(layout.all, h * layout.tiles + row / kTileRows);
+      const auto in_tile = static_cast<int>(row % kTileRows);
+      const int8_t* from = tile.q + in_tile / Isa::kRows * Isa::kRows * layout.dim;
+      float* to = values.data() + i * dim;
+      for (size_t d = 0; d < dim; ++d) {
+        const auto run = static_cast<int>(d - d % Isa::kRun);
+        to[d] =
+            tile.scale[in_tile] * unit * from[Isa::query_index(in_tile % Isa::kRows, run) + static_cast<int>(d) - run];
+      }
+      for (size_t d = 0; d < dim; ++d) mean[d] += to[d];
+    }
+    for (float& element : mean) element /= static_cast<float>(count);
+    std::vector<float> distances(count);
+    for (size_t i = 0; i < count; ++i)
+      for (size_t d = 0; d < dim; ++d) {
+        const float apart = values[i * dim + d] - mean[d];
+        distances[i] += apart * apart;
+      }
+    return distances;
   }
 
   // The super-blocks that super_bounds most, the first one and what lies behind the last whole one.

@@ -291,10 +291,10 @@ struct RatingConsumer {
     if (upper) begin_at += kHalf;
   }
 
-  // The best of a tile's super-blocks by all rows of the warp, and of each row by all super-blocks. A lane ends up with
-  // an eighth of the columns, each the best of its 16 rows.
-  __device__ __forceinline__ void keep_bounds(const float (&scores)[kKeys / 2], int tile, const float (&found)[2],
-                                              float (&most)[2]) const {
+  // The best of a tile's super-blocks by all rows of the warp. A lane ends up with an eighth of the columns, each the
+  // best of its 16 rows.
+  __device__ __forceinline__ void keep_bounds(const float (&scores)[kKeys / 2], int tile,
+                                              const float (&found)[2]) const {
     constexpr int kColumns = kKeys / 4;  // of a thread: two of every eight
     const int32_t first = tile * kKeys + lane() % 4 * 2;
     float best[kColumns];
@@ -303,8 +303,6 @@ struct RatingConsumer {
       const bool there = first + i / 2 * 8 + i % 2 < task.supers;
       const float upper = there ? scores[i / 2 * 4 + i % 2] * args.scale - found[0] : kNoRating;
       const float under = there ? scores[i / 2 * 4 + 2 + i % 2] * args.scale - found[1] : kNoRating;
-      most[0] = fmaxf(most[0], upper);
-      most[1] = fmaxf(most[1], under);
       best[i] = fmaxf(upper, under);
     }
     int32_t begin_at = 0;
@@ -332,7 +330,6 @@ struct RatingConsumer {
         high[i] = positive(high[i]);
       }
       float found[2];
-      float most[2] = {kNoRating, kNoRating};
 #pragma unroll
       for (int r = 0; r < 2; ++r) found[r] = ids[r] < 0 ? 3e38f : args.found[ids[r]];
       for (int tile = 0; tile < range.tiles; ++tile) {
@@ -343,13 +340,7 @@ struct RatingConsumer {
         pin(scores);
         release(at.stage);
         at.template advance<Config::kStages>();
-        keep_bounds(scores, tile, found, most);
-      }
-#pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        most[r] = fmaxf(most[r], __shfl_xor_sync(~0u, most[r], 1));
-        most[r] = fmaxf(most[r], __shfl_xor_sync(~0u, most[r], 2));
-        if (lane() % 4 == 0 && places[r] >= 0) args.row_bounds[places[r]] = most[r];
+        keep_bounds(scores, tile, found);
       }
     }
   }

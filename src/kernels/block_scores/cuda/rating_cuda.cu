@@ -52,7 +52,7 @@ RatingArgs lay_out(const DeviceTraits& traits, const RatingParams& params, size_
   args.tasks = carve.take<RatingTask>(tasks);
   for (int32_t*& first : args.first_item) first = carve.take<int32_t>(tasks + 1);
   args.queries = carve.take<std::byte>(all * args.dim * (args.fast ? 2 : 4));
-  for (float** part : {&args.own, &args.sink, &args.found, &args.row_bounds}) *part = carve.take<float>(all);
+  for (float** part : {&args.own, &args.sink, &args.found, &args.row_distances}) *part = carve.take<float>(all);
   for (float** part : {&args.grown, &args.far_sum}) *part = carve.take<float>(rated);
   args.super_bounds = carve.take<uint32_t>(tasks * args.max_supers);
   args.row_list = carve.take<int32_t>(all);

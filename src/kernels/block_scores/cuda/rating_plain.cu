@@ -58,16 +58,11 @@ __device__ void find_bounds(const PlainRow& row, int64_t at, int lane) {
     return element_at(args.params.index, pages.blocked ? pages.shape.key_type : DType::kF32, before + place);
   };
   const float found = args.found[at];
-  float most = kNoRating;
   for (int64_t super = lane; super < row.task.supers; super += 32) {
     float sum = 0;
     for (int32_t d = 0; d < args.dim; ++d) sum += row.q[d] * extreme(super, d, row.q[d] < 0);
-    const float bound = sum * args.scale - found;
-    most = fmaxf(most, bound);
-    atomicMax(args.super_bounds + row.index * args.max_supers + super, ordered(bound));
+    atomicMax(args.super_bounds + row.index * args.max_supers + super, ordered(sum * args.scale - found));
   }
-  most = warp_max(most);
-  if (lane == 0) args.row_bounds[at] = most;
 }
 
 __device__ void find_peaks(const PlainRow& row, int64_t place, int64_t at, int lane) {

@@ -52,7 +52,7 @@ __device__ RatingTask make_task(const RatingArgs& args, int32_t index, bool weig
   task.chosen = ranking.rows > 0 && ranking.rows < task.tokens;
   task.rows = task.chosen ? ranking.rows * task.queries : task.all_rows;
   task.blocks = task.visible;
-  if (task.chosen && ranking.candidates > 0 && ranking.candidates < task.visible) {
+  if (task.supers > 0 && ranking.candidates > 0 && ranking.candidates < task.visible) {
     const int32_t wanted = ranking.candidates / args.super_blocks;
     task.candidates = wanted < 1 ? 1 : wanted < task.supers ? wanted : task.supers;
     task.blocks = task.visible - (task.supers - task.candidates) * args.super_blocks;

@@ -55,7 +55,7 @@ struct RatingArgs {
   float* own;              // [num_tasks, max_rows]: log2 of what a row finds in its own segment
   float* sink;             // the best key of the first block, in powers of two
   float* found;            // log2 of both together
-  float* row_bounds;
+  float* row_distances;    // squared, of a query from the mean over the rows, where rows are chosen
   uint32_t* super_bounds;  // [num_tasks, max_supers], in the order of their bits (ordered())
   int32_t* row_list;       // [num_tasks, max_rows]
   int32_t* super_list;     // [num_tasks, max_supers]
@@ -74,7 +74,7 @@ struct RatingItem {
 
 __device__ inline int32_t items_of(const RatingArgs& args, const RatingTask& task, Products kind) {
   if (kind == Products::kOwn) return (task.all_rows + kRatingRows - 1) / kRatingRows;
-  if (kind == Products::kBounds) return task.chosen ? (task.all_rows + kRatingRows - 1) / kRatingRows : 0;
+  if (kind == Products::kBounds) return task.candidates >= 0 ? (task.all_rows + kRatingRows - 1) / kRatingRows : 0;
   const int32_t splits = (task.blocks * args.parts + kSplitPanels - 1) / kSplitPanels;
   return (task.rows + kRatingRows - 1) / kRatingRows * splits;
 }

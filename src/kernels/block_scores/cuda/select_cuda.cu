@@ -1,5 +1,8 @@
 // The largest values of a row, by digits of eight bits from the top: for the blocks of a plan, and for the rows and
 // super-blocks of a rating.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
 #include "kernels/block_scores/cuda/rating_work.cuh"
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/largest.cuh"
@@ -51,12 +54,54 @@ __global__ void __launch_bounds__(kThreads) select_kernel(SelectLists params) {
       [&](int32_t place, int32_t i) { to[place] = i; });
 }
 
-// The rows with the largest bounds, of each query; behind them (the last z) the super-blocks.
+// An element of the query that a row rates with.
+__device__ float query_element(const RatingArgs& args, const RatingTask& task, int32_t t, int32_t row, int32_t d) {
+  if (task.query == GroupQuery::kEach) return own_query(args, task, row)[d];
+  const int64_t at = (int64_t{t} * args.max_rows + row) * args.dim + d;
+  if (!args.fast) return static_cast<const float*>(args.queries)[at];
+  if (args.params.pages.shape.key_type == DType::kF16)
+    return __half2float(static_cast<const __half*>(args.queries)[at]);
+  return __bfloat162float(static_cast<const __nv_bfloat16*>(args.queries)[at]);
+}
+
+// Squared, of one query of every row, from the mean over the rows.
+__device__ void measure_distances(const RatingArgs& args, const RatingTask& task, int32_t t, int32_t member) {
+  __shared__ float parts[kThreads];
+  __shared__ float mean[kThreads];
+  const auto thread = static_cast<int32_t>(threadIdx.x);
+  const int32_t slices = kThreads / args.dim;
+  float sum = 0;
+  if (thread < slices * args.dim) {
+#pragma unroll 4
+    for (int32_t i = thread / args.dim; i < task.tokens; i += slices)
+      sum += query_element(args, task, t, i * task.queries + member, thread % args.dim);
+  }
+  parts[thread] = sum;
+  __syncthreads();
+  if (thread < args.dim) {
+    for (int32_t slice = 1; slice < slices; ++slice) sum += parts[slice * args.dim + thread];
+    mean[thread] = sum / static_cast<float>(task.tokens);
+  }
+  __syncthreads();
+  const int32_t lane = thread % 32;
+  for (int32_t i = thread / 32; i < task.tokens; i += kThreads / 32) {
+    const int32_t row = i * task.queries + member;
+    float apart = 0;
+    for (int32_t d = lane; d < args.dim; d += 32) {
+      const float x = query_element(args, task, t, row, d) - mean[d];
+      apart += x * x;
+    }
+    for (int step = 16; step > 0; step /= 2) apart += __shfl_xor_sync(~0u, apart, step);
+    if (lane == 0) args.row_distances[int64_t{t} * args.max_rows + row] = apart;
+  }
+  __syncthreads();
+}
+
+// The rows furthest from the mean, of each query; behind them (the last y) the super-blocks with the largest bounds.
 __global__ void __launch_bounds__(kThreads) choose_kernel(RatingArgs args, int32_t most_queries) {
   __shared__ SelectShared shared;
   const auto t = static_cast<int32_t>(blockIdx.x);
   const RatingTask task = args.tasks[t];
-  if (!task.chosen) return;
   const auto member = static_cast<int32_t>(blockIdx.y);
   if (member == most_queries) {
     if (task.candidates < 0) return;
@@ -67,12 +112,13 @@ __global__ void __launch_bounds__(kThreads) choose_kernel(RatingArgs args, int32
         [&](int32_t place, int32_t i) { to[place] = i; });
     return;
   }
-  if (member >= task.queries) return;
+  if (!task.chosen || member >= task.queries) return;
+  measure_distances(args, task, t, member);
   const int32_t asked = task.rows / task.queries;
-  const float* bounds = args.row_bounds + int64_t{t} * args.max_rows;
+  const float* distances = args.row_distances + int64_t{t} * args.max_rows;
   int32_t* to = args.row_list + int64_t{t} * args.max_rows + member * asked;
   take_largest(
-      shared, task.tokens, asked, [&](int32_t i) { return ordered(bounds[i * task.queries + member]); },
+      shared, task.tokens, asked, [&](int32_t i) { return ordered(distances[i * task.queries + member]); },
       [&](int32_t place, int32_t i) { to[place] = i * task.queries + member; });
 }
 

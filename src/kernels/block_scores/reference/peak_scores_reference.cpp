@@ -144,47 +144,62 @@ class RankedHead {
     return all;
   }
 
-  // Rows by their upper bounds, of each query; on the way, the bounds of the super-blocks.
-  std::vector<Row> ranking_rows(const BlockRanking& ranking) {
+  // Of each query the rows that are furthest from its mean over all rows.
+  std::vector<Row> ranking_rows(const BlockRanking& ranking) const {
     const bool all = ranking.rows == 0 || ranking.rows >= count_;
-    if (!all)
-      super_bounds_.assign(static_cast<size_t>(visible_ / params_.keys.super_blocks),
-                           -std::numeric_limits<float>::infinity());
     const int64_t queries = num_queries(ranking.queries, group_);
     std::vector<Row> rows;
     for (int64_t member = 0; member < queries; ++member) {
-      std::vector<float> bounds_of_rows;
-      for (int64_t row = 0; row < count_ && !all; ++row) {
-        bounds_of_rows.push_back(row_bound({first_ + row, member}, ranking.queries));
-        if (params_.row_bounds != nullptr)
-          params_.row_bounds[h_ * count_ * params_.most_queries + row * queries + member] = bounds_of_rows.back();
-      }
       std::vector<uint64_t> scratch;
       std::vector<int32_t> chosen(all ? static_cast<size_t>(count_) : 0);
       std::iota(chosen.begin(), chosen.end(), 0);
-      if (!all) append_top_indices(bounds_of_rows, ranking.rows, scratch, chosen);
+      if (!all) {
+        const std::vector<float> distances = row_distances(member, ranking.queries);
+        for (int64_t row = 0; row < count_ && params_.row_distances != nullptr; ++row)
+          params_.row_distances[h_ * count_ * params_.most_queries + row * queries + member] =
+              distances[static_cast<size_t>(row)];
+        append_top_indices(distances, ranking.rows, scratch, chosen);
+      }
       for (const int32_t row : chosen) rows.push_back({first_ + row, member});
     }
     return rows;
   }
 
-  float row_bound(const Row& row, GroupQuery queries) {
-    const Doubles bound = bounds(row, queries);
-    for (size_t super = 0; super < bound.size(); ++super)
-      super_bounds_[super] = std::max(super_bounds_[super], static_cast<float>(bound[super]));
-    return bound.empty() ? 0 : static_cast<float>(*std::max_element(bound.begin(), bound.end()));
+  std::vector<float> row_distances(int64_t member, GroupQuery queries) const {
+    Doubles mean(static_cast<size_t>(dim_));
+    for (int64_t row = 0; row < count_; ++row) {
+      const Doubles q = query({first_ + row, member}, queries);
+      for (size_t d = 0; d < mean.size(); ++d) mean[d] += q[d] / static_cast<double>(count_);
+    }
+    std::vector<float> distances;
+    for (int64_t row = 0; row < count_; ++row) {
+      const Doubles q = query({first_ + row, member}, queries);
+      double sum = 0;
+      for (size_t d = 0; d < mean.size(); ++d) sum += (q[d] - mean[d]) * (q[d] - mean[d]);
+      distances.push_back(static_cast<float>(sum));
+    }
+    return distances;
   }
 
-  std::vector<int64_t> candidate_blocks(const BlockRanking& ranking) {
-    if (super_bounds_.empty() || ranking.candidates == 0 || ranking.candidates >= visible_) return all_blocks();
-    if (params_.super_bounds != nullptr)
-      std::copy(super_bounds_.begin(), super_bounds_.end(),
-                params_.super_bounds + h_ * static_cast<int64_t>(super_bounds_.size()));
-    super_bounds_[0] = std::numeric_limits<float>::max();
+  std::vector<int64_t> candidate_blocks(const BlockRanking& ranking) const {
+    if (ranking.candidates == 0 || ranking.candidates >= visible_) return all_blocks();
     const int64_t width = params_.keys.super_blocks;
+    std::vector<float> super_bounds(static_cast<size_t>(visible_ / width), -std::numeric_limits<float>::infinity());
+    for (int64_t row = 0; row < count_; ++row) {
+      for (int64_t member = 0; member < num_queries(ranking.queries, group_); ++member) {
+        const Doubles bound = bounds({first_ + row, member}, ranking.queries);
+        for (size_t super = 0; super < bound.size(); ++super)
+          super_bounds[super] = std::max(super_bounds[super], static_cast<float>(bound[super]));
+      }
+    }
+    if (super_bounds.empty()) return all_blocks();
+    if (params_.super_bounds != nullptr)
+      std::copy(super_bounds.begin(), super_bounds.end(),
+                params_.super_bounds + h_ * static_cast<int64_t>(super_bounds.size()));
+    super_bounds[0] = std::numeric_limits<float>::max();
     std::vector<uint64_t> scratch;
     std::vector<int32_t> supers;
-    append_top_indices(super_bounds_, std::max<int64_t>(1, ranking.candidates / width), scratch, supers);
+    append_top_indices(super_bounds, std::max<int64_t>(1, ranking.candidates / width), scratch, supers);
     std::vector<int64_t> blocks;
     for (const int32_t super : supers)
       for (int64_t j = super * width; j < (super + 1) * width; ++j) blocks.push_back(j);
@@ -240,7 +255,6 @@ class RankedHead {
   const int64_t own_begin_;
   const int64_t first_;
   const int64_t count_;
-  std::vector<float> super_bounds_;  // of the super-blocks, to the row that bounds each the highest
 };
 
 }  // namespace
