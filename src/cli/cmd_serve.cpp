@@ -14,6 +14,7 @@
 #include "cli/method_options.h"
 #include "cli/setup.h"
 #include "cli/version.h"
+#include "server/http/certificate.h"
 #include "server/server.h"
 
 namespace ei::cli {
@@ -67,6 +68,8 @@ Result<server::ServerOptions> server_options(const CommandContext& context, cons
   server::ServerOptions options;
   options.http.hosts = list_of(settings.host);
   options.http.port = static_cast<uint16_t>(settings.port);
+  options.http.certificate_file = settings.ssl_cert_file;
+  options.http.key_file = settings.ssl_key_file;
   options.scheduler.slots = static_cast<int>(settings.parallel);
   options.scheduler.queue = static_cast<int>(settings.queue);
   options.scheduler.cache_bytes = settings.cache_ram << 20;
@@ -106,6 +109,7 @@ Result<server::ServerOptions> server_options(const CommandContext& context, cons
 Result<int> command_serve(const CommandContext& context) {
   const Settings& settings = context.settings;
   EI_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(settings, context.console));
+  EI_RETURN_IF_ERROR(server::check_certificate(settings.ssl_cert_file, settings.ssl_key_file));
   name_default_model(settings, context.console);
   warn_about_context(*engine, settings, context.console);
   EI_ASSIGN_OR_RETURN(server::ServerOptions options, server_options(context, *engine));
@@ -115,7 +119,7 @@ Result<int> command_serve(const CommandContext& context) {
   EI_ASSIGN_OR_RETURN(const std::unique_ptr<server::Server> running,
                       server::Server::start(*engine, std::move(options)));
   context.interrupts.enter(Interrupts::Phase::kAnswer);  // a signal that follows the line below ends it in order
-  context.console.note(str_format("listening on http://%s:%d",
+  context.console.note(str_format("listening on %s://%s:%d", settings.ssl_cert_file.empty() ? "http" : "https",
                                   host.find(':') == std::string::npos ? host.c_str() : ("[" + host + "]").c_str(),
                                   static_cast<int>(running->port())));
   while (!context.interrupts.stop_soon().cancelled()) std::this_thread::sleep_for(kLook);

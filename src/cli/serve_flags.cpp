@@ -27,6 +27,8 @@ std::vector<Option> serve_flags() {
       {"--api-key", "LIST", "keys; a request must carry one (all but /health and the page)", kServe,
        filled(&Settings::api_key)},
       {"--api-key-file", "FILE", "file with keys, one a line", kServe, filled(&Settings::api_key_file)},
+      {"--ssl-cert-file", "FILE", "answer by TLS: the certificate, in PEM", kServe, filled(&Settings::ssl_cert_file)},
+      {"--ssl-key-file", "FILE", "and its key", kServe, filled(&Settings::ssl_key_file)},
       {"--slot-save-path", "DIR", "folder for saved slots", kServe, filled(&Settings::slot_save_path)},
       {"--slots", "", "show slots at /slots (as it is without)", kServe, toggle(&Settings::slots)},
       {"--no-slots", "", "show no slots", kServe, toggle(&Settings::no_slots)},
