@@ -96,6 +96,7 @@ Result<server::ServerOptions> server_options(const CommandContext& context, cons
   options.slot_save_path = settings.slot_save_path;
   options.slots = !settings.no_slots;
   options.metrics = settings.metrics;
+  options.kv_events = settings.kv_events;
   options.page = !settings.no_ui;
   options.reasoning = settings.reasoning;
   options.parts_thoughts = settings.reasoning_format != "none";
@@ -108,8 +109,8 @@ Result<server::ServerOptions> server_options(const CommandContext& context, cons
 
 Result<int> command_serve(const CommandContext& context) {
   const Settings& settings = context.settings;
-  EI_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(settings, context.console));
   EI_RETURN_IF_ERROR(server::check_certificate(settings.ssl_cert_file, settings.ssl_key_file));
+  EI_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(settings, context.console));
   name_default_model(settings, context.console);
   warn_about_context(*engine, settings, context.console);
   EI_ASSIGN_OR_RETURN(server::ServerOptions options, server_options(context, *engine));
@@ -122,6 +123,8 @@ Result<int> command_serve(const CommandContext& context) {
   context.console.note(str_format("listening on %s://%s:%d", settings.ssl_cert_file.empty() ? "http" : "https",
                                   host.find(':') == std::string::npos ? host.c_str() : ("[" + host + "]").c_str(),
                                   static_cast<int>(running->port())));
+  if (const std::string events = running->kv_events_address(); !events.empty())
+    context.console.note("KV events on " + events);
   while (!context.interrupts.stop_soon().cancelled()) std::this_thread::sleep_for(kLook);
   context.console.note("stopping: no new requests, answers under way are finished; once more stops at once");
   running->drain(static_cast<double>(settings.drain_seconds));

@@ -33,6 +33,8 @@ std::vector<Option> serve_flags() {
       {"--slots", "", "show slots at /slots (as it is without)", kServe, toggle(&Settings::slots)},
       {"--no-slots", "", "show no slots", kServe, toggle(&Settings::no_slots)},
       {"--metrics", "", "figures for Prometheus at /metrics", kServe, toggle(&Settings::metrics)},
+      {"--kv-events", "ADDRESS", "tell routers which prefixes are held, by ZeroMQ: tcp://127.0.0.1:5557", kServe,
+       filled(&Settings::kv_events)},
       {"--access-log", "FILE", "append a JSON line for every request (no word of prompts)", kServe,
        filled(&Settings::access_log)},
       {"--reasoning", "WORD", "should templates have the model think: on, off, or auto (as they are)", kServe,

@@ -152,6 +152,7 @@ struct Settings {
   bool slots = false;
   bool no_slots = false;
   bool metrics = false;
+  std::string kv_events;
   bool no_ui = false;
   std::string access_log;
   std::string reasoning = "auto";

@@ -149,6 +149,7 @@ void Scheduler::hold(int slot, HeldText text) {
 void Scheduler::forget_dropped() {
   for (Slot& slot : slots_)
     if (slot.held && !cache_.has(slot.held)) slot.held = nullptr;
+  tell_held();
 }
 
 }  // namespace ei::server
