@@ -17,13 +17,29 @@ def text_of(number, words=400):
     return " ".join(WORDS[(i * (number + 3) + i // 7) % len(WORDS)] + str(number) for i in range(words))
 
 
-def ask(url, model, text, question, tokens=24):
+def ask(url, model, text, question, tokens=24, **more):
     body = {"model": model, "prompt": f"{text} {question}", "max_tokens": tokens, "temperature": 0, "ignore_eos": True}
+    body.update(more)
     return fetch(url + "/v1/completions", body)
 
 
 def healthy(url):
     return sum(worker["is_healthy"] for worker in fetch(url + "/workers")["workers"])
+
+
+def running(url):
+    """What smg has read of the workers' gauges."""
+    loads = [load for worker in fetch(url + "/workers")["workers"] for load in (worker.get("engine_load") or {}).get("loads", [])]
+    return sum(load["num_running_reqs"] for load in loads)
+
+
+def reads_gauges(fleet, model):
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        asked = [pool.submit(ask, fleet.workers[0][1], model, text, "Who?", 100000, timeout=15) for text in "ab"]
+        until(lambda: running(fleet.url) == 2)
+        for answer in asked:
+            answer.result()
+    print("the router sees how many requests run")
 
 
 def finds_prefixes(fleet, model):
@@ -78,6 +94,7 @@ def main():
     try:
         until(lambda: healthy(fleet.url) == 2)
         model = fetch(fleet.url + "/v1/models")["data"][0]["id"]
+        reads_gauges(fleet, model)
         finds_prefixes(fleet, model)
         survives_a_kill(fleet, model)
         comes_back(fleet, model, program, flags)
