@@ -26,8 +26,8 @@ configure_with_lowest = $(call configure_in,$(preset),$(build),$(EI_CPU_TARGET) 
 for_this_machine = EI_PORTABLE=OFF EI_CPU_TARGET= tools/deps.sh llama
 configure_here = $(call configure_in,$(1),build/$(1))
 ctest = ctest --output-on-failure --no-tests=error -j $(JOBS) --test-dir
-# These need a GPU, a download, many minutes, MPI or Python packages; run them with ctest -L.
-opt_in := ^(gpu|slow|model|mpi|python|browser|compat)$$
+# These need a GPU, a download, many minutes, MPI, Python packages or other servers; run them with ctest -L.
+opt_in := ^(gpu|slow|model|mpi|python|browser|compat|fleet)$$
 
 # clang 14 compiles instrumented code in two thirds of the time; without it, or its sanitizer's library, g++ does. Asked when
 # used, since `deps` may install it.

@@ -36,9 +36,11 @@ check_target() {
 
 required=(build-essential ca-certificates cmake ninja-build git python3 python3-pip libcli11-dev nlohmann-json3-dev
   libboost-dev libgtest-dev)
-# Without oneDNN there is no EI_DENSE=onednn, without Google Benchmark no parts_bench; without libedit no line editing in chat; without clang 14 the style tests that need it are skipped. A release that
-# does not carry one of these still builds.
-optional=(libdnnl-dev libedit-dev libbenchmark-dev clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14)
+# Without oneDNN there is no EI_DENSE=onednn, without Google Benchmark no parts_bench; without libedit no line editing in
+# chat; without OpenSSL the server has no TLS, without ZeroMQ no KV events; without clang 14 the style tests that need it
+# are skipped. A release that does not carry one of these still builds.
+optional=(libdnnl-dev libedit-dev libssl-dev libzmq3-dev libbenchmark-dev
+  clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14)
 
 is_installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'ok installed'; }
 

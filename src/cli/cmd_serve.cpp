@@ -14,6 +14,7 @@
 #include "cli/method_options.h"
 #include "cli/setup.h"
 #include "cli/version.h"
+#include "server/http/certificate.h"
 #include "server/server.h"
 
 namespace ei::cli {
@@ -67,6 +68,8 @@ Result<server::ServerOptions> server_options(const CommandContext& context, cons
   server::ServerOptions options;
   options.http.hosts = list_of(settings.host);
   options.http.port = static_cast<uint16_t>(settings.port);
+  options.http.certificate_file = settings.ssl_cert_file;
+  options.http.key_file = settings.ssl_key_file;
   options.scheduler.slots = static_cast<int>(settings.parallel);
   options.scheduler.queue = static_cast<int>(settings.queue);
   options.scheduler.cache_bytes = settings.cache_ram << 20;
@@ -93,6 +96,7 @@ Result<server::ServerOptions> server_options(const CommandContext& context, cons
   options.slot_save_path = settings.slot_save_path;
   options.slots = !settings.no_slots;
   options.metrics = settings.metrics;
+  options.kv_events = settings.kv_events;
   options.page = !settings.no_ui;
   options.reasoning = settings.reasoning;
   options.parts_thoughts = settings.reasoning_format != "none";
@@ -105,6 +109,7 @@ Result<server::ServerOptions> server_options(const CommandContext& context, cons
 
 Result<int> command_serve(const CommandContext& context) {
   const Settings& settings = context.settings;
+  EI_RETURN_IF_ERROR(server::check_certificate(settings.ssl_cert_file, settings.ssl_key_file));
   EI_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(settings, context.console));
   name_default_model(settings, context.console);
   warn_about_context(*engine, settings, context.console);
@@ -115,9 +120,11 @@ Result<int> command_serve(const CommandContext& context) {
   EI_ASSIGN_OR_RETURN(const std::unique_ptr<server::Server> running,
                       server::Server::start(*engine, std::move(options)));
   context.interrupts.enter(Interrupts::Phase::kAnswer);  // a signal that follows the line below ends it in order
-  context.console.note(str_format("listening on http://%s:%d",
+  context.console.note(str_format("listening on %s://%s:%d", settings.ssl_cert_file.empty() ? "http" : "https",
                                   host.find(':') == std::string::npos ? host.c_str() : ("[" + host + "]").c_str(),
                                   static_cast<int>(running->port())));
+  if (const std::string events = running->kv_events_address(); !events.empty())
+    context.console.note("KV events on " + events);
   while (!context.interrupts.stop_soon().cancelled()) std::this_thread::sleep_for(kLook);
   context.console.note("stopping: no new requests, answers under way are finished; once more stops at once");
   running->drain(static_cast<double>(settings.drain_seconds));

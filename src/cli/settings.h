@@ -146,10 +146,13 @@ struct Settings {
   std::string tags;
   std::string api_key;
   std::string api_key_file;
+  std::string ssl_cert_file;
+  std::string ssl_key_file;
   std::string slot_save_path;
   bool slots = false;
   bool no_slots = false;
   bool metrics = false;
+  std::string kv_events;
   bool no_ui = false;
   std::string access_log;
   std::string reasoning = "auto";

@@ -94,6 +94,9 @@ Result<std::unique_ptr<Server>> Server::start(const Engine& engine, ServerOption
   }
   if (options.names.empty()) options.names.emplace_back("entropyinfer");
   options.limits.slots = options.scheduler.slots;
+  if (!options.kv_events.empty()) {
+    EI_ASSIGN_OR_RETURN(options.scheduler.events, EventSocket::open(options.kv_events));
+  }
   if (options.access_log)
     options.http.access = [log = options.access_log](const AccessRecord& record) { log(access_line(record)); };
   auto impl = std::make_unique<Impl>(engine, std::move(options), std::move(chat));
@@ -108,6 +111,11 @@ Result<std::unique_ptr<Server>> Server::start(const Engine& engine, ServerOption
 Server::~Server() { impl_->http->stop(); }
 
 uint16_t Server::port() const { return impl_->http->port(); }
+
+std::string Server::kv_events_address() const {
+  const auto& events = impl_->options.scheduler.events;
+  return events ? events->address() : std::string();
+}
 
 void Server::drain(double most_s) {
   impl_->draining = true;

@@ -29,6 +29,7 @@ struct ServerOptions {
   std::string slot_save_path{};     // empty: slots are not saved
   bool slots = true;                // is /slots there?
   bool metrics = false;             // is /metrics there?
+  std::string kv_events{};          // where to publish what is held (ZeroMQ); empty: nowhere
   bool page = true;                 // is there a page at /?
   std::string version{};
   std::string commit{};
@@ -43,6 +44,7 @@ class Server {
   ~Server();
 
   uint16_t port() const;
+  std::string kv_events_address() const;  // empty: they are not published
   // Health turns to 503, new requests are refused; returns when the last answer is out or after `most_s` seconds.
   void drain(double most_s);
 

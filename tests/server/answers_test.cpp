@@ -255,17 +255,5 @@ TEST(ServerAnswers, ASlotIsSavedAndRestored) {
   EXPECT_EQ(server.post("/completion", body).json()["timings"]["cache_n"], 0);
 }
 
-TEST(ServerAnswers, MetricsCountWhatWasDone) {
-  ServerOptions options = test_options();
-  EXPECT_EQ(TestServer(options).get("/metrics").status, 501);
-  options.metrics = true;
-  const TestServer server(options);
-  const json timings = server.post("/completion", {{"prompt", "a b c"}, {"n_predict", 5}}).json()["timings"];
-  const std::string text = server.get("/metrics").body;
-  EXPECT_NE(text.find("llamacpp:tokens_predicted_total " + timings["predicted_n"].dump() + "\n"), std::string::npos);
-  EXPECT_NE(text.find("llamacpp:prompt_tokens_total " + timings["prompt_n"].dump() + "\n"), std::string::npos);
-  EXPECT_NE(text.find("vllm:num_requests_running 0\n"), std::string::npos);
-}
-
 }  // namespace
 }  // namespace ei::server

@@ -9,7 +9,7 @@ class Server:
         self.process = subprocess.Popen([program, "serve", "--port", "0", "--temp", "0", *flags],
                                         stderr=subprocess.PIPE, text=True)
         for line in self.process.stderr:
-            found = re.search(r"listening on (http://\S+)", line)
+            found = re.search(r"listening on (https?://\S+)", line)
             if found:
                 self.url = found.group(1)
                 return

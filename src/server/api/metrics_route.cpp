@@ -2,32 +2,15 @@
 #include <ctime>
 
 #include "server/api/api.h"
+#include "server/api/exposition.h"
 
 namespace ei::server {
 
 namespace {
-class Exposition {
- public:
-  void counter(const char* name, const char* help, double value) { add(name, help, "counter", value); }
-  void gauge(const char* name, const char* help, double value) { add(name, help, "gauge", value); }
-  std::string text{};
-
- private:
-  void add(const char* name, const char* help, const char* type, double value) {
-    text += str_format("# HELP %s %s\n# TYPE %s %s\n%s %.17g\n", name, help, name, type, name, value);
-  }
-};
-
 double ratio(double part, double whole) { return whole > 0 ? part / whole : 0.0; }
-}  // namespace
+double real(int64_t value) { return static_cast<double>(value); }
 
-void route_metrics(const Call& call) {
-  const Api& api = call.api;
-  if (!api.options.metrics) return call.refuse(not_supported("start the server with --metrics to have figures"));
-  static const auto started = static_cast<long long>(std::time(nullptr));
-  const Totals totals = api.scheduler.totals();
-  const auto real = [](int64_t value) { return static_cast<double>(value); };
-  Exposition out;
+void put_llama(const Totals& totals, Exposition& out) {
   out.counter("llamacpp:prompt_tokens_total", "Prompt tokens read.", real(totals.prompt_tokens));
   out.counter("llamacpp:prompt_tokens_cached_total", "Prompt tokens taken from the cache.", real(totals.cached_tokens));
   out.counter("llamacpp:prompt_seconds_total", "Time of reading prompts.", totals.prompt_s);
@@ -46,25 +29,56 @@ void route_metrics(const Call& call) {
   out.gauge("llamacpp:requests_deferred", "Requests that wait.", real(totals.waiting));
   out.gauge("llamacpp:n_busy_slots_per_decode", "Requests in a pass, on average.",
             ratio(real(totals.round_tasks), real(totals.rounds)));
+}
+
+void put_vllm(const Totals& totals, const Api& api, Exposition& out) {
+  const double room = real(api.scheduler.options().cache_bytes);
+  out.set_label("model_name", api.model_name());
   out.gauge("vllm:num_requests_running", "Requests that run.", real(totals.running));
   out.gauge("vllm:num_requests_waiting", "Requests that wait.", real(totals.waiting));
-  out.gauge("vllm:kv_cache_usage_perc", "Share of the prefix cache in use.",
-            ratio(real(totals.cache_bytes), real(api.scheduler.options().cache_bytes)));
-  out.counter("vllm:prefix_cache_queries", "Prompt tokens looked up.", real(totals.asked_tokens));
-  out.counter("vllm:prefix_cache_hits", "Prompt tokens found.", real(totals.cached_tokens));
+  out.gauge("vllm:kv_cache_usage_perc", "Share of the prefix cache in use.", ratio(real(totals.cache_bytes), room));
+  // Under the name that routers ask for, and under that of vLLM's own exposition.
+  for (const char* name : {"vllm:prefix_cache_queries", "vllm:prefix_cache_queries_total"})
+    out.counter(name, "Prompt tokens looked up.", real(totals.asked_tokens));
+  for (const char* name : {"vllm:prefix_cache_hits", "vllm:prefix_cache_hits_total"})
+    out.counter(name, "Prompt tokens found.", real(totals.cached_tokens));
+  out.histogram("vllm:time_to_first_token_seconds", "From arrival to the first token.", totals.first_token_seconds);
+  out.histogram("vllm:inter_token_latency_seconds", "Between the tokens of an answer.", totals.token_seconds);
+  out.histogram("vllm:e2e_request_latency_seconds", "From arrival to the last token.", totals.whole_seconds);
+  out.histogram("vllm:request_queue_time_seconds", "From arrival to a slot.", totals.queue_seconds);
+  out.set_label("block_size", "1");  // prefixes are found token by token
+  out.set_label("cache_bytes", str_format("%lld", static_cast<long long>(room)));
+  out.set_label("enable_prefix_caching", room > 0 ? "True" : "False");
+  out.gauge("vllm:cache_config_info", "How the prefix cache is set up.", 1);
+  out.clear_labels();
+}
+
+void put_own(const Totals& totals, Exposition& out) {
   out.counter("entropyinfer:requests_total", "Requests that ended.", real(totals.requests));
   out.counter("entropyinfer:requests_failed_total", "Requests that failed.", real(totals.failed));
   out.counter("entropyinfer:requests_cancelled_total", "Requests whose client went away.", real(totals.cancelled));
   out.counter("entropyinfer:compressions_total", "KV caches compressed.", real(totals.compressions));
-  out.counter("entropyinfer:first_token_seconds_sum", "From arrival to the first token, added up.",
-              totals.first_token_sum_s);
-  out.counter("entropyinfer:first_token_seconds_count", "Requests in that sum.", real(totals.first_tokens));
-  out.counter("entropyinfer:queue_seconds_total", "Time that requests waited for a slot.", totals.queue_sum_s);
-  out.gauge("entropyinfer:density_mean", "Share of the attention computed while prompts were read.",
-            totals.requests > 0 ? totals.density_sum / real(totals.requests) : 1.0);
+  out.histogram("entropyinfer:density", "Share of the attention computed while a prompt was read.", totals.density);
+  out.histogram("entropyinfer:kv_kept", "Share of a request's tokens that its KV cache kept.", totals.kv_kept);
+  out.histogram("entropyinfer:head_entropy", "Entropy of heads that chose what to read, at the end of a text, in nats.",
+                totals.entropy);
   out.gauge("entropyinfer:prefix_cache_bytes", "Bytes of texts held for reuse.", real(totals.cache_bytes));
   out.gauge("entropyinfer:prefix_cache_texts", "Texts held for reuse.", real(totals.cache_texts));
-  HttpResponse response{.content_type = "text/plain; version=0.0.4", .body = std::move(out.text)};
+  out.gauge("entropyinfer:disk_cache_bytes", "Bytes of the files of such texts.", real(totals.disk_bytes));
+  out.gauge("entropyinfer:disk_cache_texts", "Files of such texts.", real(totals.disk_texts));
+}
+}  // namespace
+
+void route_metrics(const Call& call) {
+  const Api& api = call.api;
+  if (!api.options.metrics) return call.refuse(not_supported("start the server with --metrics to have figures"));
+  static const auto started = static_cast<long long>(std::time(nullptr));
+  const Totals totals = api.scheduler.totals();
+  Exposition out;
+  put_llama(totals, out);
+  put_vllm(totals, api, out);
+  put_own(totals, out);
+  HttpResponse response{.content_type = "text/plain; version=0.0.4", .body = out.text()};
   response.headers.emplace_back("Process-Start-Time-Unix", str_format("%lld", started));
   call.reply->send(std::move(response));
 }

@@ -40,6 +40,7 @@ class PrefixCache {
 
   int64_t bytes() const;  // shared pages counted as often as they are held
   size_t size() const { return texts_.size(); }
+  std::vector<std::shared_ptr<const HeldText>> texts() const { return {texts_.begin(), texts_.end()}; }
 
  private:
   int64_t most_bytes_;

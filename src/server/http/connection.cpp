@@ -24,6 +24,7 @@ namespace asio = boost::asio;
 namespace {
 constexpr double kLeaveSeconds = 2;
 constexpr size_t kDiscardBytes = size_t{64} << 10;
+constexpr size_t kWatchBytes = size_t{4} << 10;
 
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1e3));
@@ -64,7 +65,7 @@ HttpRequest take_request(http::request<http::string_body> message) {
 }  // namespace
 
 Connection::Connection(asio::ip::tcp::socket socket, HttpShared& shared)
-    : shared_(shared), stream_(std::move(socket)), keep_alive_(stream_.get_executor()) {
+    : shared_(shared), stream_(std::move(socket), shared.tls.get()), keep_alive_(stream_.get_executor()) {
   ++shared_.open;
 }
 
@@ -73,13 +74,16 @@ Connection::~Connection() { --shared_.open; }
 void Connection::start() {
   Error ignored;
   stream_.socket().set_option(asio::ip::tcp::no_delay(true), ignored);
-  read_request();
+  if (!stream_.secure()) return read_request();
+  stream_.expires_after(milliseconds(shared_.options.read_s));
+  stream_.async_greet([self = shared_from_this()](const Error& error) { error ? self->lose() : self->read_request(); });
 }
 
 void Connection::close() { lose(); }
 
 void Connection::read_request() {
   state_ = State::kReading;
+  if (watching_ && stream_.secure()) return await_watched();
   parser_.emplace();
   parser_->header_limit(static_cast<uint32_t>(shared_.options.header_bytes));
   parser_->body_limit(static_cast<uint64_t>(shared_.options.body_bytes));
@@ -143,6 +147,7 @@ void Connection::body_read(const Error& error) {
 void Connection::watch() {
   if (watching_ || buffer_.size() > 0) return;  // a request behind this one: nothing tells whether the client waits
   watching_ = true;
+  if (stream_.secure()) return watch_secure();
   stream_.socket().async_wait(asio::ip::tcp::socket::wait_read,
                               [self = shared_from_this()](const Error& error) { self->watched(error); });
 }
@@ -158,6 +163,33 @@ void Connection::watched(const Error& error) {
     return;
   }
   if (got < 0 && state_ != State::kReading) watch();
+}
+
+// Behind TLS a readable socket tells nothing, it may be the other side's farewell: it is read, and what else comes is
+// the beginning of the next request.
+void Connection::watch_secure() {
+  stream_.async_read_some(buffer_.prepare(kWatchBytes), [self = shared_from_this()](const Error& error, size_t bytes) {
+    self->watched_secure(error, bytes);
+  });
+}
+
+void Connection::watched_secure(const Error& error, size_t bytes) {
+  watching_ = false;
+  buffer_.commit(bytes);
+  if (state_ == State::kClosed || state_ == State::kLeaving) return;
+  if (error) return lose();
+  if (state_ != State::kReading) return;
+  keep_alive_.cancel();
+  read_request();
+}
+
+// The answer is out, and the read that watched the client goes on as that of its next request, which may take a while.
+void Connection::await_watched() {
+  keep_alive_.expires_after(milliseconds(shared_.options.idle_s));
+  keep_alive_.async_wait([weak = weak_from_this()](const Error& error) {
+    const auto self = weak.lock();
+    if (!error && self && self->watching_ && self->state_ == State::kReading) self->lose();
+  });
 }
 
 void Connection::send(HttpResponse response) {
@@ -271,22 +303,31 @@ void Connection::answer_complete() {
   set_busy(false);
   log(/*gone=*/false);
   if (keep_) return read_request();
-  Error ignored;
-  stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
   state_ = State::kLeaving;
   stream_.expires_after(milliseconds(kLeaveSeconds));
+  if (!stream_.secure()) return leave();
+  stream_.async_part([self = shared_from_this()](const Error&) {
+    self->watching_ ? self->lose() : self->leave();  // two reads at a time are not allowed
+  });
+}
+
+void Connection::leave() {
+  if (state_ == State::kClosed) return;
+  Error ignored;
+  stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
   discard();
 }
 
 // Closing while the client still sends would reset the connection, and the client might never read the answer.
 void Connection::discard() {
   buffer_.clear();
-  stream_.async_read_some(buffer_.prepare(kDiscardBytes),
-                          [self = shared_from_this()](const Error& error, size_t bytes) {
-                            self->discarded_ += static_cast<int64_t>(bytes);
-                            if (error || self->discarded_ > 2 * self->shared_.options.body_bytes) return self->lose();
-                            self->discard();
-                          });
+  stream_.tcp().async_read_some(buffer_.prepare(kDiscardBytes),
+                                [self = shared_from_this()](const Error& error, size_t bytes) {
+                                  self->discarded_ += static_cast<int64_t>(bytes);
+                                  if (error || self->discarded_ > 2 * self->shared_.options.body_bytes)
+                                    return self->lose();
+                                  self->discard();
+                                });
 }
 
 void Connection::arm_keep_alive() {

@@ -6,7 +6,6 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <functional>
@@ -15,6 +14,7 @@
 #include <string>
 
 #include "server/http/http_server.h"
+#include "server/http/wire.h"
 
 namespace ei::server {
 
@@ -22,6 +22,7 @@ namespace ei::server {
 struct HttpShared {
   HttpOptions options;
   HttpHandler handler;
+  std::unique_ptr<TlsContext> tls{};  // null: plain
   std::atomic<int64_t> open{0};
   std::atomic<int64_t> busy{0};   // with a request whose answer is not complete
   bool keeps_connections = true;  // false once the server is about to end
@@ -52,6 +53,10 @@ class Connection : public Reply, public std::enable_shared_from_this<Connection>
   void refuse(const Error& error);
   void watch();
   void watched(const Error& error);
+  void watch_secure();
+  void watched_secure(const Error& error, size_t bytes);
+  void await_watched();
+  void leave();
   void answer(const HttpResponse& response);
   void open_stream(const HttpResponse& head);
   void stream_text(const std::string& text);
@@ -69,7 +74,7 @@ class Connection : public Reply, public std::enable_shared_from_this<Connection>
   void lose();
 
   HttpShared& shared_;
-  boost::beast::tcp_stream stream_;
+  Wire stream_;
   boost::beast::flat_buffer buffer_;
   std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;
   boost::asio::steady_timer keep_alive_;

@@ -79,6 +79,7 @@ HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Result<std::unique_ptr<HttpServer>> HttpServer::start(const HttpOptions& options, HttpHandler handler) {
   auto impl = std::make_unique<Impl>(options, std::move(handler));
+  EI_ASSIGN_OR_RETURN(impl->shared.tls, load_tls(options.certificate_file, options.key_file));
   for (const std::string& host : options.hosts) EI_RETURN_IF_ERROR(impl->listen(host));
   impl->thread = std::thread([context = &impl->context] { context->run(); });
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));

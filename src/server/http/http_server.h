@@ -15,7 +15,9 @@ namespace ei::server {
 
 struct HttpOptions {
   std::vector<std::string> hosts = {"127.0.0.1"};
-  uint16_t port = 8080;  // 0: any; HttpServer::port() says which
+  uint16_t port = 8080;            // 0: any; HttpServer::port() says which
+  std::string certificate_file{};  // PEM; with its key: TLS
+  std::string key_file{};
   int64_t body_bytes = int64_t{64} << 20;
   int64_t header_bytes = int64_t{64} << 10;  // of all headers
   int header_count = 100;
@@ -30,7 +32,7 @@ struct HttpOptions {
 
 class HttpServer {
  public:
-  // Listens. kUsage when an address cannot be had.
+  // Listens. kUsage when an address cannot be had, or a certificate.
   static Result<std::unique_ptr<HttpServer>> start(const HttpOptions& options, HttpHandler handler);
   // Replies must be gone by then.
   ~HttpServer();

@@ -3,7 +3,10 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "report/head_summary.h"
+#include "server/scheduler/histogram.h"
 #include "server/scheduler/task.h"
 
 namespace ei::server {
@@ -18,8 +21,14 @@ struct SlotFigures {
   TaskReport report{};      // of the running task
 };
 
+enum class Outcome { kAnswered, kFailed, kCancelled };
+
 // Since the server began.
 struct Totals {
+  // A task that has ended; what the heads did where its prompt was read sparsely.
+  void add(const TaskReport& report, Outcome outcome);
+  void add(const std::vector<report::HeadSummary>& heads);
+
   int64_t requests = 0;  // tasks that ended
   int64_t failed = 0;
   int64_t cancelled = 0;
@@ -33,11 +42,14 @@ struct Totals {
   int64_t round_tasks = 0;  // tasks in them
   int64_t longest = 0;      // most tokens that a task held
   int64_t compressions = 0;
-  double density_sum = 0;  // over the tasks that ended
-  double first_token_sum_s = 0;
-  int64_t first_tokens = 0;
-  double queue_sum_s = 0;
-  int64_t running = 0;  // now
+  Histogram first_token_seconds = seconds_histogram();  // since it came; like the next ones without its text's parsing
+  Histogram token_seconds = seconds_histogram();        // between the tokens of an answer
+  Histogram whole_seconds = seconds_histogram();
+  Histogram queue_seconds = seconds_histogram();
+  Histogram density = share_histogram();
+  Histogram kv_kept = share_histogram();    // tokens that were still read at the end, of those of the text
+  Histogram entropy = entropy_histogram();  // of heads that chose what to read, at the end of the text
+  int64_t running = 0;                      // now
   int64_t waiting = 0;
   int64_t cache_bytes = 0;
   int64_t cache_texts = 0;

@@ -97,7 +97,11 @@ void Running::read(int64_t most) try {
 Status Running::sample() {
   EI_ASSIGN_OR_RETURN(const Generation::Piece piece, generation_->sample());
   const double now = now_s();
-  if (first_token_s_ == 0) first_token_s_ = now;
+  if (first_token_s_ == 0) {
+    first_token_s_ = now;
+  } else {
+    gap_s_ = now - first_token_s_ - report_.generate_s;
+  }
   report_.generate_s = now - first_token_s_;
   update();
   if (piece.token == text::kNoToken) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/decode_batch.h"
@@ -39,6 +40,8 @@ class Running {
   // is sampled and sent.
   DecodeBatch::Feed feed();
   void fed(const Status& status);
+  // Between the last step's token and the one before it; once.
+  std::optional<double> take_gap() { return std::exchange(gap_s_, std::nullopt); }
   // Nobody waits for it any more.
   void cancel();
   // Once it has ended: tells the sink. The scheduler has put its figures in order by then, so that whoever asks for
@@ -66,6 +69,7 @@ class Running {
   TaskReport report_{};
   double start_s_ = 0;
   double first_token_s_ = 0;
+  std::optional<double> gap_s_{};
   std::vector<TaskToken> scores_{};  // of the prompt, as far as it has been read
   size_t traced_ = 0;                // segments
   bool ended_ = false;

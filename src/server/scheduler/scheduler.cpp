@@ -25,9 +25,11 @@ Scheduler::Scheduler(const Engine& engine, const SchedulerOptions& options)
   figures_.resize(slots_.size());
   for (size_t i = 0; i < figures_.size(); ++i) figures_[i].id = static_cast<int>(i);
   thread_ = std::thread([this] { run(); });
+  listen_for_routers();
 }
 
 Scheduler::~Scheduler() {
+  if (options_.events) options_.events->on_listener(nullptr);
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;

@@ -21,6 +21,8 @@
 #include "engine/engine.h"
 #include "server/cache/disk_cache.h"
 #include "server/cache/prefix_cache.h"
+#include "server/events/event_socket.h"
+#include "server/events/kv_events.h"
 #include "server/scheduler/figures.h"
 #include "server/scheduler/running.h"
 #include "server/scheduler/task.h"
@@ -32,9 +34,10 @@ struct SchedulerOptions {
   int queue = 64;            // tasks that may wait
   SessionOptions session{};  // context, batch, types; the method is the task's
   int64_t cache_bytes = int64_t{2} << 30;
-  DiskCacheOptions disk{};       // its model hash is the engine's
-  double chunk_s = 0.5;          // of a prompt, while nobody else waits
-  double shared_chunk_s = 0.12;  // and while somebody does
+  DiskCacheOptions disk{};                // its model hash is the engine's
+  std::shared_ptr<EventSocket> events{};  // tells routers what is held; may be null
+  double chunk_s = 0.5;                   // of a prompt, while nobody else waits
+  double shared_chunk_s = 0.12;           // and while somebody does
 };
 
 class Scheduler {
@@ -96,6 +99,9 @@ class Scheduler {
   void finish(int slot);
   void hold(int slot, HeldText text);
   void forget_dropped();
+  void listen_for_routers();
+  void tell_held();
+  void tell_all_held();
   void publish();
   void post(std::function<void()> job);
 
@@ -106,6 +112,7 @@ class Scheduler {
   DecodeBatch batch_;
   std::vector<Slot> slots_;
   PrefixCache cache_;
+  KvEvents events_{};
   double prompt_token_s_ = 0;  // what a token of a prompt took last
 
   mutable std::mutex mutex_;  // of what follows

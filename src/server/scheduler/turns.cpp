@@ -2,9 +2,11 @@
 // is behind its prompt goes through the model.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "base/clock.h"
+#include "report/head_summary.h"
 #include "server/scheduler/scheduler.h"
 
 namespace ei::server {
@@ -94,6 +96,8 @@ void Scheduler::stepped(std::span<Running* const> tasks) {
     const std::lock_guard lock(mutex_);
     ++totals_.rounds;
     totals_.round_tasks += static_cast<int64_t>(tasks.size());
+    for (Running* task : tasks)
+      if (const std::optional<double> gap = task->take_gap()) totals_.token_seconds.add(*gap);
   }
   bool ended = false;
   for (const Running* task : tasks) {
@@ -119,29 +123,15 @@ void Scheduler::finish(int slot_number) {
         disk_.put({.tokens = {tokens.begin(), tokens.end()}, .store = std::move(*copy), .space = running->space()});
     }
   }
+  const Outcome outcome = running->cancelled() ? Outcome::kCancelled
+                          : running->failed()  ? Outcome::kFailed
+                                               : Outcome::kAnswered;
+  const std::vector<report::HeadSummary> heads = report::head_summaries(session);
   {
-    const TaskReport& report = running->report();
     const std::lock_guard lock(mutex_);
     --active_;
-    ++totals_.requests;
-    if (running->cancelled()) {
-      ++totals_.cancelled;
-    } else if (running->failed()) {
-      ++totals_.failed;
-    }
-    totals_.asked_tokens += report.prompt_tokens;
-    totals_.prompt_tokens += report.read_tokens;
-    totals_.cached_tokens += report.cached_tokens;
-    totals_.generated_tokens += report.generated_tokens;
-    totals_.prompt_s += report.prompt_s;
-    totals_.generate_s += report.generate_s;
-    totals_.queue_sum_s += report.queue_s;
-    totals_.density_sum += report.density;
-    totals_.compressions += report.compressions;
-    if (report.generated_tokens > 0) {
-      ++totals_.first_tokens;
-      totals_.first_token_sum_s += report.queue_s + report.prompt_s;
-    }
+    totals_.add(running->report(), outcome);
+    totals_.add(heads);
     totals_.longest = std::max(totals_.longest, session.position());
     totals_.cache_bytes = cache_.bytes();
     totals_.cache_texts = static_cast<int64_t>(cache_.size());
@@ -159,6 +149,7 @@ void Scheduler::hold(int slot, HeldText text) {
 void Scheduler::forget_dropped() {
   for (Slot& slot : slots_)
     if (slot.held && !cache_.has(slot.held)) slot.held = nullptr;
+  tell_held();
 }
 
 }  // namespace ei::server

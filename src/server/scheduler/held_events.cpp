@@ -1,0 +1,26 @@
+// Routers that listen are told what is held (server/events).
+#include <chrono>
+
+#include "server/scheduler/scheduler.h"
+
+namespace ei::server {
+
+namespace {
+double unix_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+}  // namespace
+
+void Scheduler::listen_for_routers() {
+  if (options_.events) options_.events->on_listener([this] { post([this] { tell_all_held(); }); });
+}
+
+void Scheduler::tell_held() {
+  if (!options_.events) return;
+  const std::vector<KvEvent> events = events_.update(cache_.texts());
+  if (!events.empty()) options_.events->send(event_message(events, unix_seconds()));
+}
+
+void Scheduler::tell_all_held() { options_.events->send(event_message(KvEvents::all(cache_.texts()), unix_seconds())); }
+
+}  // namespace ei::server

@@ -1,0 +1,90 @@
+// What /metrics says agrees with what answers said.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "server/test_server.h"
+
+namespace ei::server {
+namespace {
+
+using nlohmann::json;
+
+ServerOptions metered() {
+  ServerOptions options = test_options();
+  options.metrics = true;
+  return options;
+}
+
+// The value behind a name with its labels; NaN where it is not there.
+double figure(const std::string& text, const std::string& name) {
+  const size_t at = ("\n" + text).find("\n" + name + " ");
+  return at == std::string::npos ? std::nan("") : std::stod(text.substr(at + name.size() + 1));
+}
+
+TEST(ServerMetrics, AreThereWhenAskedFor) { EXPECT_EQ(TestServer(test_options()).get("/metrics").status, 501); }
+
+TEST(ServerMetrics, CountWhatWasDone) {
+  const TestServer server(metered());
+  const json timings = server.post("/completion", {{"prompt", "a b c"}, {"n_predict", 5}}).json()["timings"];
+  const std::string text = server.get("/metrics").body;
+  EXPECT_EQ(figure(text, "llamacpp:tokens_predicted_total"), timings["predicted_n"].get<double>());
+  EXPECT_EQ(figure(text, "llamacpp:prompt_tokens_total"), timings["prompt_n"].get<double>());
+  EXPECT_EQ(figure(text, R"(vllm:num_requests_running{model_name="needle"})"), 0);
+}
+
+TEST(ServerMetrics, HistogramsHoldEveryRequestAndItsTimes) {
+  const TestServer server(metered());
+  double generated = 0;
+  for (int i = 0; i < 3; ++i) {
+    const json body = {{"prompt", long_text(40, i)}, {"n_predict", 6}, {"ignore_eos", true}};
+    generated += server.post("/completion", body).json()["timings"]["predicted_n"].get<double>();
+  }
+  const std::string text = server.get("/metrics").body;
+  const auto of = [&](const std::string& name, const std::string& more = "") {
+    return figure(text, "vllm:" + name + R"({model_name="needle")" + more + "}");
+  };
+  for (const std::string name :
+       {"time_to_first_token_seconds", "e2e_request_latency_seconds", "request_queue_time_seconds"}) {
+    EXPECT_EQ(of(name + "_count"), 3) << name;
+    EXPECT_EQ(of(name + "_bucket", R"(,le="+Inf")"), 3) << name;
+    EXPECT_LE(of(name + "_bucket", R"(,le="0.001")"), of(name + "_bucket", R"(,le="1")")) << name;
+  }
+  EXPECT_EQ(of("inter_token_latency_seconds_count"), generated - 3);
+  EXPECT_GT(of("time_to_first_token_seconds_sum"), of("request_queue_time_seconds_sum"));
+  // What the tokens took is what the answers took less their first tokens.
+  EXPECT_NEAR(of("e2e_request_latency_seconds_sum") - of("time_to_first_token_seconds_sum"),
+              of("inter_token_latency_seconds_sum"), 0.02);
+}
+
+TEST(ServerMetrics, TellWhatAMethodLeftOut) {
+  const TestServer server(metered());
+  EXPECT_EQ(figure(server.get("/metrics").body, "entropyinfer:head_entropy_count"), 0);
+  const json body = {{"prompt", long_text(3000)},
+                     {"n_predict", 2},
+                     {"method", "entropyinfer"},
+                     {"threshold", 512},
+                     {"base_budget", 256},
+                     {"kv_budget", 256},
+                     {"kv_gap", -1}};
+  const json timings = server.post("/completion", body).json()["timings"];
+  ASSERT_LT(timings["density"].get<double>(), 1);
+  const std::string text = server.get("/metrics").body;
+  EXPECT_NEAR(figure(text, "entropyinfer:density_sum"), timings["density"].get<double>(), 1e-6);
+  EXPECT_NEAR(figure(text, "entropyinfer:kv_kept_sum"),
+              timings["kv_tokens_kept"].get<double>() / timings["kv_tokens_total"].get<double>(), 1e-6);
+  EXPECT_EQ(figure(text, "entropyinfer:compressions_total"), timings["compressions"].get<double>());
+  EXPECT_GT(figure(text, "entropyinfer:head_entropy_count"), 0);
+  EXPECT_GT(figure(text, "entropyinfer:head_entropy_sum"), 0);
+}
+
+TEST(ServerMetrics, ANameCannotBreakTheText) {
+  ServerOptions options = metered();
+  options.names = {"a\"b\\c\nd"};
+  const std::string text = TestServer(options).get("/metrics").body;
+  EXPECT_EQ(figure(text, R"(vllm:num_requests_waiting{model_name="a\"b\\c\nd"})"), 0);
+}
+
+}  // namespace
+}  // namespace ei::server
