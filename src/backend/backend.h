@@ -206,6 +206,10 @@ class Backend {
   // May rows of several sessions' generated tokens go through one stream, with cos and sin of any positions? Each then
   // comes out bit for bit as it would alone.
   virtual bool decodes_together() const { return false; }
+  // An error, in one line, where such a cache is not to be had.
+  virtual Status takes_cache(DType key_type, DType value_type, int32_t head_dim) const;
+  // What operations on one layer of such a cache take beside it, with `row` elements of keys a token.
+  virtual int64_t layer_room(DType /*key_type*/, int64_t /*row*/, int64_t /*tokens*/) const { return 0; }
   // Can blocks be rated by the peaks of rows (pack_keys, peak_scores) in such a cache? Otherwise row_scores does it,
   // slowly, where that is there.
   virtual bool rates_peaks(const kernels::KeyIndexShape& shape) const { return shape.grid.block % 8 == 0; }

@@ -121,7 +121,8 @@ Status measure_head(const Backend& backend, const KvView& kv, const KvHeadView& 
     for (int64_t slot = 0; slot < count; ++slot) {
       double sum = 0;
       for (int64_t d = 0; d < kv.head_dim; ++d) {
-        const auto one = static_cast<double>(load_element(values.data(), kv.value_type, slot * kv.head_dim + d));
+        const auto one =
+            static_cast<double>(load_element(values.data(), host_type(kv.value_type), slot * kv.head_dim + d));
         sum += one * one;
       }
       lengths[static_cast<size_t>(first + slot)] = static_cast<float>(std::sqrt(sum));
@@ -132,7 +133,7 @@ Status measure_head(const Backend& backend, const KvView& kv, const KvHeadView& 
       for (int64_t lane = 0; lane < lanes; ++lane)
         for (int64_t d = 0; d < kv.head_dim; ++d)
           wide[static_cast<size_t>(d * kLanes + lane)] =
-              load_element(keys.data(), kv.key_type, (begin + lane) * kv.head_dim + d);
+              load_element(keys.data(), host_type(kv.key_type), (begin + lane) * kv.head_dim + d);
       for (size_t form = 0; form < forms.size(); ++form) {
         float made[kLanes];
         logits_of(forms[form], wide.data(), made);

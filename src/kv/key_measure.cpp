@@ -22,7 +22,7 @@ Status each_key(const Backend& backend, const KvView& view, const KvHeadView& he
     EI_RETURN_IF_ERROR(backend.read_slots(shape, page, count, rows.data(), nullptr));
     for (int64_t row = 0; row < count; ++row) {
       for (size_t d = 0; d < dim; ++d)
-        key[d] = load_element(rows.data(), view.key_type, row * view.head_dim + static_cast<int64_t>(d));
+        key[d] = load_element(rows.data(), host_type(view.key_type), row * view.head_dim + static_cast<int64_t>(d));
       visit(first + row, key);
     }
   }

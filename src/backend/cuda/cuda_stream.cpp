@@ -51,7 +51,8 @@ void CudaStream::keep_pace() {
   note(cuda_status(cudaEventRecord(event, stream_), "forward pass"));
 }
 
-void CudaStream::enter(Phase phase, int64_t) {
+void CudaStream::enter(Phase phase, int64_t tokens) {
+  if (phase == Phase::kPrompt) prompt_tokens_ = tokens;
   if (phase == phase_) return;
   open();
   run_recorded();
@@ -227,8 +228,8 @@ Status CudaStream::synchronize() {
   jobs_.settle();
   staging_.reset();
   retired_.clear();
-  for (CudaRoom* room :
-       {&converted_, &decoded_, &plan_, &plan_order_, &prefill_room_, &decode_room_, &rating_room_, &chosen_room_})
+  for (CudaRoom* room : {&converted_, &decoded_, &plan_, &plan_order_, &prefill_room_, &decode_room_, &rating_room_,
+                         &chosen_room_, &wide_room_})
     room->release_retired();
   chosen_ = {};
   sent_heads_ = {};

@@ -94,11 +94,24 @@ class CudaStream final : public Stream {
   kernels::cuda::DeviceRows wide(Matrix matrix);
   kernels::cuda::DeviceRows for_products(Matrix matrix);
   kernels::cuda::DevicePages pages_of(const KvPageShape& shape) const;
+  // As kernels read them: a cache in fp8 as its copy in f16.
   kernels::cuda::DevicePages pages_of(const KvView& kv) const {
-    return pages_of(KvPageShape{kv.page_slots, kv.head_dim, kv.key_type, kv.value_type});
+    return pages_of(KvPageShape{kv.page_slots, kv.head_dim, host_type(kv.key_type), host_type(kv.value_type)});
   }
-  Result<const kernels::cuda::DeviceKvHead*> send_heads(const KvView& kv);
+  // The pages of a copy: page p of kv_head h at memory + h * head_bytes + p * page_bytes.
+  struct CopiedPages {
+    std::byte* memory = nullptr;
+    int64_t head_bytes = 0;
+    int64_t page_bytes = 0;
+  };
+  // `copied`: pages to name instead of the store's own.
+  Result<const kernels::cuda::DeviceKvHead*> send_heads(const KvView& kv, const CopiedPages* copied = nullptr);
+  Result<const kernels::cuda::DeviceKvHead*> widened_heads(const KvView& kv);
+  // With pages_of(kv): a cache in fp8 is copied once for all operations of a layer.
+  Result<const kernels::cuda::DeviceKvHead*> readable_heads(const KvView& kv);
   Result<kernels::cuda::DevicePlan> send_plan(const kernels::AttentionParams& params);
+  Status decode(const kernels::AttentionParams& params, const kernels::cuda::DeviceRows& q,
+                const kernels::cuda::DeviceRows& out);
   Status attend(const kernels::AttentionParams& params);
   Status append(const RotateAppendParams& params);
   // With cos and sin in device memory.
@@ -153,6 +166,8 @@ class CudaStream final : public Stream {
     const kernels::cuda::DeviceKvHead* sent = nullptr;
   };
   SentHeads sent_heads_;
+  CudaRoom wide_room_;         // one layer of a cache in fp8, in f16
+  int64_t prompt_tokens_ = 0;  // of the prompt that is read
   CudaRoom window_room_;
   CudaRoom read_room_;
   struct Angles {  // of one rope, for the chunk in work

@@ -1,7 +1,8 @@
 // Decoding attention: a few rows against long caches, bound by memory. Every warp has a pipeline of its own: it brings
 // 16 keys of each tile, multiplies them by mma.sync and keeps its own softmax; the warps of a CTA are put together at
 // the end of a line, the CTAs of a line by whoever is last. Copies are asynchronous ones of 16 bytes, on Hopper too:
-// bulk copies were no faster there (labs/cuda).
+// bulk copies were no faster there (labs/cuda). Of a cache in fp8 codes are copied; the warp that multiplies them turns
+// them into f16 in memory of its own first.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +10,11 @@
 #include "kernels/attention/cuda/decode_work.cuh"
 #include "kernels/attention/cuda/mma.cuh"
 #include "kernels/attention/cuda/rows.cuh"
+#include "kernels/pages/cuda/fp8_elements.cuh"
 
 namespace ei::kernels::cuda {
 
-template <int kHeadDim, typename T>
+template <int kHeadDim, typename T, bool kCodes>
 struct Decode {
   static constexpr int kDim = kHeadDim;
   static constexpr KvLayout kLayout{kDim, 2};
@@ -21,10 +23,13 @@ struct Decode {
   static constexpr int kWarps = kDim == 256 ? 2 : 4;  // two such CTAs fit on an SM
   static constexpr int kThreads = 32 * kWarps;
   static constexpr int kTileKeys = 16 * kWarps;
-  static constexpr int kStageBytes = 2 * kBlockBytes;  // of one warp
-  static constexpr int kStages = 2;
+  static constexpr int kBroughtBytes = kCodes ? Fp8Layout{kDim}.block_bytes() : kBlockBytes;  // of a block
+  static constexpr int kStageBytes = 2 * kBroughtBytes;                                       // of one warp
+  static constexpr int kStages = kCodes ? 4 : 2;                   // about as many bytes on their way
+  static constexpr int kWideBytes = kCodes ? 2 * kBlockBytes : 0;  // a warp's blocks in f16
+  static constexpr int kWarpBytes = kStages * kStageBytes + kWideBytes;
   static constexpr int kPartFloats = kLineRows * (kDim + 2);
-  static constexpr int kDynamicBytes = kWarps * kStages * kStageBytes;
+  static constexpr int kDynamicBytes = kWarps * kWarpBytes;
   static_assert(kWarps / 2 * kPartFloats * 4 <= kDynamicBytes);
 
   struct Shared {
@@ -33,7 +38,7 @@ struct Decode {
 
   const DecodeArgs& args;
   Shared& shared;
-  const uint32_t tiles;  // this warp's stages
+  const uint32_t tiles;  // this warp's stages, then its wide blocks
   float* const merging;  // [kWarps / 2][kPartFloats], where the stages are, which are empty then
   DecodeLine line{};
   DeviceKvHead head{};
@@ -45,7 +50,7 @@ struct Decode {
 
   __device__ __forceinline__ const uint8_t* block_address(int32_t block) const {
     const int32_t page = block / args.page_blocks;
-    return static_cast<const uint8_t*>(head.pages[page]) + int64_t{block - page * args.page_blocks} * kBlockBytes;
+    return static_cast<const uint8_t*>(head.pages[page]) + int64_t{block - page * args.page_blocks} * kBroughtBytes;
   }
 
   // Starts copying this warp's 16 keys of `tile` into stage `to_stage`; blocks wholly behind the length are left out.
@@ -57,8 +62,8 @@ struct Decode {
       const int32_t block = slot / kBlockKeys + i;
       if (block * kBlockKeys < head.length) {
         const uint8_t* from = block_address(block);
-        for (int offset = lane() * 16; offset < kBlockBytes; offset += 32 * 16)
-          copy_piece(to + i * kBlockBytes + offset, from + offset, true);
+        for (int offset = lane() * 16; offset < kBroughtBytes; offset += 32 * 16)
+          copy_piece(to + i * kBroughtBytes + offset, from + offset, true);
       }
     }
     commit_copies();
@@ -83,6 +88,45 @@ struct Decode {
         if (slot + i * kBlockKeys + row < head.length) continue;
         asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(values + i * kBlockBytes + offset), "r"(0)
                      : "memory");
+      }
+    }
+    __syncwarp();
+  }
+
+  // The stage's codes as f16; rows behind the length become zero.
+  __device__ __forceinline__ void widen(int32_t slot) {
+    constexpr int kHalf = Fp8Layout{kDim}.half_bytes() / 16;  // pieces of codes
+    constexpr int kRow = kDim / 16;
+    constexpr KvLayout kWide{kDim, 2};
+    const uint32_t from = tiles + stage * kStageBytes;
+    const uint32_t wide = tiles + kStages * kStageBytes;
+#pragma unroll 4
+    for (int i = lane(); i < 4 * kHalf; i += 32) {
+      const int block = i / (2 * kHalf);
+      const int piece = i % (2 * kHalf);
+      const int row = piece % kHalf / kRow;
+      const int column = piece % kRow;
+      uint4 pieces[2] = {};
+      if (slot + block * kBlockKeys + row < head.length) {
+        uint4 codes;
+        int32_t exponent;
+        asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(codes.x), "=r"(codes.y), "=r"(codes.z), "=r"(codes.w)
+                     : "r"(from + block * kBroughtBytes + piece * 16));
+        asm volatile("ld.shared.s8 %0, [%1];"
+                     : "=r"(exponent)
+                     : "r"(from + block * kBroughtBytes + 2 * kHalf * 16 + piece / kHalf * kBlockKeys + row));
+        widen_piece(codes, exponent, pieces);
+      }
+      const uint32_t to = wide + block * kBlockBytes + piece / kHalf * kHalfBytes;
+      const int first = column / 4 % 2;  // so that lanes of one row write to different banks
+#pragma unroll
+      for (int part = 0; part < 2; ++part) {
+        const uint4 words = (part ^ first) != 0 ? pieces[1] : pieces[0];
+        asm volatile(
+            "st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to + kWide.piece_offset(row, 2 * column + (part ^ first))),
+            "r"(words.x), "r"(words.y), "r"(words.z), "r"(words.w)
+            : "memory");
       }
     }
     __syncwarp();
@@ -125,9 +169,15 @@ struct Decode {
     for (int tile = begin; tile < end; ++tile) {
       await(tile + kStages - 1 < end);
       const int32_t slot = first_slot(tile);
-      if (slot + 16 > head.length) clear_values(slot);
+      uint32_t blocks = tiles + stage * kStageBytes;
+      if constexpr (kCodes) {
+        widen(slot);
+        blocks = tiles + kStages * kStageBytes;
+        if (tile + kStages < end) bring(tile + kStages, stage);
+      } else {
+        if (slot + 16 > head.length) clear_values(slot);
+      }
       float scores[8];
-      const uint32_t blocks = tiles + stage * kStageBytes;
       BlockProducts<kDim, T>::template keys<2>(scores, q, blocks);
       if (args.softcap > 0) cap_scores(scores, args.scale, args.softcap);
 #pragma unroll
@@ -142,7 +192,7 @@ struct Decode {
       pack_weights<T>(scores, weights);
       BlockProducts<kDim, T>::template values<2>(out, weights, blocks);
       __syncwarp();
-      if (tile + kStages < end) bring(tile + kStages, stage);
+      if (!kCodes && tile + kStages < end) bring(tile + kStages, stage);
       stage = stage + 1 == kStages ? 0 : stage + 1;
     }
 #pragma unroll
@@ -308,14 +358,14 @@ struct Decode {
   }
 };
 
-template <int kDim, typename T>
-__global__ void __launch_bounds__(Decode<kDim, T>::kThreads, 1)
+template <int kDim, typename T, bool kCodes>
+__global__ void __launch_bounds__(Decode<kDim, T, kCodes>::kThreads, 1)
     decode_attention(const __grid_constant__ DecodeArgs args) {
-  using Kernel = Decode<kDim, T>;
+  using Kernel = Decode<kDim, T, kCodes>;
   extern __shared__ __align__(1024) uint8_t decode_tiles[];
   __shared__ typename Kernel::Shared shared;
   const auto tiles = static_cast<uint32_t>(__cvta_generic_to_shared(decode_tiles));
-  const uint32_t own = threadIdx.x / 32 * Kernel::kStages * Kernel::kStageBytes;
+  const uint32_t own = threadIdx.x / 32 * Kernel::kWarpBytes;
   Kernel{args, shared, tiles + own, reinterpret_cast<float*>(decode_tiles)}.run();
 }
 

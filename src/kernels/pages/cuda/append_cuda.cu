@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "kernels/pages/cuda/fp8_elements.cuh"
 #include "kernels/pages/cuda/page_elements.cuh"
 
 namespace ei::kernels::cuda {
@@ -37,9 +38,25 @@ __device__ void write_halves(const DevicePages& pages, void* page, int64_t slot,
   }
 }
 
+__device__ void write_codes(const DevicePages& pages, void* page, int64_t slot, bool value, const float* head,
+                            int lane) {
+  const Fp8Layout layout = pages.codes();
+  float largest = 0;
+  for (int32_t i = lane; i < layout.head_dim; i += 32) largest = fmaxf(largest, fabsf(head[i]));
+  const int32_t exponent = Fp8Layout::exponent_for(warp_max(largest));
+  const float less = __int_as_float((127 - exponent) << 23);
+  auto* codes = static_cast<char*>(page) + layout.row(slot, value);
+  for (int32_t i = 4 * lane; i < layout.head_dim; i += 4 * 32)
+    *reinterpret_cast<uint32_t*>(codes + i) =
+        narrow_four(head[i] * less, head[i + 1] * less, head[i + 2] * less, head[i + 3] * less);
+  if (lane == 0) static_cast<int8_t*>(page)[layout.exponent(slot, value)] = static_cast<int8_t>(exponent);
+}
+
 __device__ void write_row(const DevicePages& pages, void* page, int64_t slot, bool value, const float* head, int lane) {
   const DType type = pages.type(value);
-  if (type == DType::kF32) {
+  if (type == DType::kF8) {
+    write_codes(pages, page, slot, value, head, lane);
+  } else if (type == DType::kF32) {
     write_elements<float>(pages, page, slot, value, head, lane);
   } else if (type == DType::kBF16) {
     write_halves<__nv_bfloat16>(pages, page, slot, value, head, lane);
@@ -123,8 +140,32 @@ __device__ void move_pieces(const DevicePages& pages, const PageMove& move) {
   }
 }
 
+// The same for codes and their exponents.
+__device__ void move_codes(const DevicePages& pages, const PageMove& move) {
+  const Fp8Layout layout = pages.codes();
+  const int32_t half = layout.head_dim / Fp8Layout::kPiece;
+  const auto* from = static_cast<const char*>(move.from);
+  auto* to = static_cast<char*>(move.to);
+  for (auto slot = static_cast<int32_t>(threadIdx.x / 32); slot < move.count;
+       slot += static_cast<int32_t>(blockDim.x / 32)) {
+    const int64_t source = move.from_slot + slot;
+    const int64_t target = move.to_slot + slot;
+    for (auto i = static_cast<int32_t>(threadIdx.x % 32); i < 2 * half; i += 32) {
+      const bool value = i >= half;
+      const int32_t at = (value ? i - half : i) * Fp8Layout::kPiece;
+      *reinterpret_cast<uint4*>(to + layout.row(target, value) + at) =
+          *reinterpret_cast<const uint4*>(from + layout.row(source, value) + at);
+    }
+    if (threadIdx.x % 32 < 2) {
+      const bool value = threadIdx.x % 32 == 1;
+      to[layout.exponent(target, value)] = from[layout.exponent(source, value)];
+    }
+  }
+}
+
 __global__ void move_kernel(DevicePages pages, const __grid_constant__ Moves moves) {
   const PageMove& move = moves.list[blockIdx.x];
+  if (pages.narrow()) return move_codes(pages, move);
   if (pages.blocked) return move_pieces(pages, move);
   const int32_t dim = pages.shape.head_dim;
   for (int part = 0; part < 2; ++part) {
