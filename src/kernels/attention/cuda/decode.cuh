@@ -1,16 +1,15 @@
 // Decoding attention: a few rows against long caches, bound by memory. Every warp has a pipeline of its own: it brings
 // 16 keys of each tile, multiplies them by mma.sync and keeps its own softmax; the warps of a CTA are put together at
 // the end of a line, the CTAs of a line by whoever is last. Copies are asynchronous ones of 16 bytes, on Hopper too:
-// bulk copies were no faster there (labs/cuda). Of a cache in fp8 codes are copied; the warp that multiplies them turns
-// them into f16 in memory of its own first.
+// bulk copies were no faster there (labs/cuda). Of a cache in fp8 codes are copied (decode_codes.cuh).
 #pragma once
 
 #include <cstdint>
 
+#include "kernels/attention/cuda/decode_codes.cuh"
 #include "kernels/attention/cuda/decode_work.cuh"
 #include "kernels/attention/cuda/mma.cuh"
 #include "kernels/attention/cuda/rows.cuh"
-#include "kernels/pages/cuda/fp8_elements.cuh"
 
 namespace ei::kernels::cuda {
 
@@ -25,9 +24,8 @@ struct Decode {
   static constexpr int kTileKeys = 16 * kWarps;
   static constexpr int kBroughtBytes = kCodes ? Fp8Layout{kDim}.block_bytes() : kBlockBytes;  // of a block
   static constexpr int kStageBytes = 2 * kBroughtBytes;                                       // of one warp
-  static constexpr int kStages = kCodes ? 4 : 2;                   // about as many bytes on their way
-  static constexpr int kWideBytes = kCodes ? 2 * kBlockBytes : 0;  // a warp's blocks in f16
-  static constexpr int kWarpBytes = kStages * kStageBytes + kWideBytes;
+  static constexpr int kStages = kCodes ? 4 : 2;  // about as many bytes on their way
+  static constexpr int kWarpBytes = kStages * kStageBytes;
   static constexpr int kPartFloats = kLineRows * (kDim + 2);
   static constexpr int kDynamicBytes = kWarps * kWarpBytes;
   static_assert(kWarps / 2 * kPartFloats * 4 <= kDynamicBytes);
@@ -38,7 +36,7 @@ struct Decode {
 
   const DecodeArgs& args;
   Shared& shared;
-  const uint32_t tiles;  // this warp's stages, then its wide blocks
+  const uint32_t tiles;  // this warp's stages
   float* const merging;  // [kWarps / 2][kPartFloats], where the stages are, which are empty then
   DecodeLine line{};
   DeviceKvHead head{};
@@ -53,6 +51,11 @@ struct Decode {
     return static_cast<const uint8_t*>(head.pages[page]) + int64_t{block - page * args.page_blocks} * kBroughtBytes;
   }
 
+  static __device__ __forceinline__ int placed(int offset) {
+    if constexpr (kCodes) return CodeProducts<kDim>::place_of(offset);
+    return offset;
+  }
+
   // Starts copying this warp's 16 keys of `tile` into stage `to_stage`; blocks wholly behind the length are left out.
   __device__ __forceinline__ void bring(int tile, int to_stage) {
     const int32_t slot = first_slot(tile);
@@ -63,7 +66,7 @@ struct Decode {
       if (block * kBlockKeys < head.length) {
         const uint8_t* from = block_address(block);
         for (int offset = lane() * 16; offset < kBroughtBytes; offset += 32 * 16)
-          copy_piece(to + i * kBroughtBytes + offset, from + offset, true);
+          copy_piece(to + i * kBroughtBytes + placed(offset), from + offset, true);
       }
     }
     commit_copies();
@@ -93,45 +96,6 @@ struct Decode {
     __syncwarp();
   }
 
-  // The stage's codes as f16; rows behind the length become zero.
-  __device__ __forceinline__ void widen(int32_t slot) {
-    constexpr int kHalf = Fp8Layout{kDim}.half_bytes() / 16;  // pieces of codes
-    constexpr int kRow = kDim / 16;
-    constexpr KvLayout kWide{kDim, 2};
-    const uint32_t from = tiles + stage * kStageBytes;
-    const uint32_t wide = tiles + kStages * kStageBytes;
-#pragma unroll 4
-    for (int i = lane(); i < 4 * kHalf; i += 32) {
-      const int block = i / (2 * kHalf);
-      const int piece = i % (2 * kHalf);
-      const int row = piece % kHalf / kRow;
-      const int column = piece % kRow;
-      uint4 pieces[2] = {};
-      if (slot + block * kBlockKeys + row < head.length) {
-        uint4 codes;
-        int32_t exponent;
-        asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(codes.x), "=r"(codes.y), "=r"(codes.z), "=r"(codes.w)
-                     : "r"(from + block * kBroughtBytes + piece * 16));
-        asm volatile("ld.shared.s8 %0, [%1];"
-                     : "=r"(exponent)
-                     : "r"(from + block * kBroughtBytes + 2 * kHalf * 16 + piece / kHalf * kBlockKeys + row));
-        widen_piece(codes, exponent, pieces);
-      }
-      const uint32_t to = wide + block * kBlockBytes + piece / kHalf * kHalfBytes;
-      const int first = column / 4 % 2;  // so that lanes of one row write to different banks
-#pragma unroll
-      for (int part = 0; part < 2; ++part) {
-        const uint4 words = (part ^ first) != 0 ? pieces[1] : pieces[0];
-        asm volatile(
-            "st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to + kWide.piece_offset(row, 2 * column + (part ^ first))),
-            "r"(words.x), "r"(words.y), "r"(words.z), "r"(words.w)
-            : "memory");
-      }
-    }
-    __syncwarp();
-  }
-
   __device__ __forceinline__ int64_t row_index(int32_t row, int64_t stride) const {
     if (row >= args.tokens * args.group) return -1;
     const int32_t token = row / args.group;
@@ -144,8 +108,8 @@ struct Decode {
       const int64_t index = row_index(line.row + lane() / 4 + 8 * half, args.q_stride);
 #pragma unroll
       for (int pair = 0; pair < kDim / 8; ++pair) {
-        q[pair * 2 + half] =
-            index < 0 ? 0u : load_query_pair<T>(args.q, args.q_type, index + pair * 8 + lane() % 4 * 2);
+        const int column = kCodes ? CodeProducts<kDim>::query_column(pair, lane()) : pair * 8 + lane() % 4 * 2;
+        q[pair * 2 + half] = index < 0 ? 0u : load_query_pair<T>(args.q, args.q_type, index + column);
       }
     }
   }
@@ -169,16 +133,14 @@ struct Decode {
     for (int tile = begin; tile < end; ++tile) {
       await(tile + kStages - 1 < end);
       const int32_t slot = first_slot(tile);
-      uint32_t blocks = tiles + stage * kStageBytes;
+      float scores[8];
+      const uint32_t blocks = tiles + stage * kStageBytes;
       if constexpr (kCodes) {
-        widen(slot);
-        blocks = tiles + kStages * kStageBytes;
-        if (tile + kStages < end) bring(tile + kStages, stage);
+        CodeProducts<kDim>::keys(scores, q, blocks);
       } else {
         if (slot + 16 > head.length) clear_values(slot);
+        BlockProducts<kDim, T>::template keys<2>(scores, q, blocks);
       }
-      float scores[8];
-      BlockProducts<kDim, T>::template keys<2>(scores, q, blocks);
       if (args.softcap > 0) cap_scores(scores, args.scale, args.softcap);
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
@@ -190,9 +152,13 @@ struct Decode {
         scale_rows(out, factor[0], factor[1]);
       uint32_t weights[4];
       pack_weights<T>(scores, weights);
-      BlockProducts<kDim, T>::template values<2>(out, weights, blocks);
+      if constexpr (kCodes) {
+        CodeProducts<kDim>::values(out, weights, blocks, head.length - slot);
+      } else {
+        BlockProducts<kDim, T>::template values<2>(out, weights, blocks);
+      }
       __syncwarp();
-      if (!kCodes && tile + kStages < end) bring(tile + kStages, stage);
+      if (tile + kStages < end) bring(tile + kStages, stage);
       stage = stage + 1 == kStages ? 0 : stage + 1;
     }
 #pragma unroll
@@ -274,7 +240,10 @@ struct Decode {
       }
       const float inverse = sum > 0 ? 1.0f / sum : 0.0f;
 #pragma unroll
-      for (int i = 0; i < kDim / 32; ++i) store_one(index + i * 32 + lane(), values[i] * inverse);
+      for (int i = 0; i < kDim / 32; ++i) {
+        const int column = kCodes ? CodeProducts<kDim>::sum_column(i * 32 + lane()) : i * 32 + lane();
+        store_one(index + column, values[i] * inverse);
+      }
       if (args.log_sum != nullptr && lane() == 0) {
         const int64_t heads = static_cast<int64_t>(args.kv_heads) * args.group;
         args.log_sum[row_index(line.row + row, heads * kDim) / kDim] = log_of_sum(best, sum);

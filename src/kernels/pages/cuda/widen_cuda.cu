@@ -9,15 +9,17 @@ namespace {
 constexpr int kWarps = 8;
 constexpr unsigned kMostCtas = 1056;  // eight for each multiprocessor of a large GPU
 
-// A warp for each block of 8 keys; a lane has 16 codes at a time, of one row.
+// A warp for each block of 8 keys; a lane has 8 codes at a time, so that lanes write whole lines, and several loads on
+// their way.
 __global__ void __launch_bounds__(32 * kWarps) widen_kernel(const __grid_constant__ WidenPages params) {
+  constexpr int kAhead = 4;
   const auto h = static_cast<int32_t>(blockIdx.y);
   const DeviceKvHead head = params.heads[h];
   const Fp8Layout narrow{params.to.shape.head_dim};
   const int32_t blocks = (head.length + kBlockKeys - 1) / kBlockKeys;
   const int32_t page_blocks = params.to.shape.slots / kBlockKeys;
-  const int32_t half = narrow.half_bytes() / Fp8Layout::kPiece;    // pieces of keys, then of values
-  const int32_t row_pieces = narrow.head_dim / Fp8Layout::kPiece;  // of a row
+  const int32_t half = narrow.half_bytes() / 8;  // eights of keys, then of values
+  const int32_t in_row = narrow.head_dim / 8;
   auto* own = static_cast<char*>(params.memory) + h * params.head_bytes;
   for (auto block = static_cast<int32_t>(blockIdx.x * kWarps + threadIdx.x / 32); block < blocks;
        block += static_cast<int32_t>(gridDim.x) * kWarps) {
@@ -26,17 +28,21 @@ __global__ void __launch_bounds__(32 * kWarps) widen_kernel(const __grid_constan
     const auto* from = static_cast<const uint8_t*>(head.pages[page]) + int64_t{inside} * narrow.block_bytes();
     const auto* exponents = reinterpret_cast<const int8_t*>(from + 2 * narrow.half_bytes());
     char* to = own + page * params.page_bytes;
-    for (auto i = static_cast<int32_t>(threadIdx.x % 32); i < 2 * half; i += 32) {
-      const bool value = i >= half;
-      const int32_t in_half = value ? i - half : i;
-      const int32_t row = in_half / row_pieces;
-      const int32_t dim = (in_half - row * row_pieces) * Fp8Layout::kPiece;
-      uint4 pieces[2];
-      widen_piece(reinterpret_cast<const uint4*>(from)[i], exponents[(value ? kBlockKeys : 0) + row], pieces);
-      const int64_t slot = int64_t{inside} * kBlockKeys + row;
-      for (int part = 0; part < 2; ++part) {
-        const int64_t at = 2 * params.to.element(slot, dim + 8 * part, value) + params.to.bytes_before(value);
-        *reinterpret_cast<uint4*>(to + at) = pieces[part];
+    for (auto first = static_cast<int32_t>(threadIdx.x % 32); first < 2 * half; first += 32 * kAhead) {
+      uint2 codes[kAhead];
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k)
+        if (first + 32 * k < 2 * half) codes[k] = reinterpret_cast<const uint2*>(from)[first + 32 * k];
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k) {
+        const int32_t i = first + 32 * k;
+        if (i >= 2 * half) break;
+        const bool value = i >= half;
+        const int32_t row = (value ? i - half : i) / in_row;
+        const int32_t dim = i % in_row * 8;
+        const int64_t at =
+            2 * params.to.element(int64_t{inside} * kBlockKeys + row, dim, value) + params.to.bytes_before(value);
+        *reinterpret_cast<uint4*>(to + at) = widen_eight(codes[k], exponents[(value ? kBlockKeys : 0) + row]);
       }
     }
   }
