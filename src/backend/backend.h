@@ -17,6 +17,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/block_scores/block_scores.h"
 #include "kernels/window_scores/slot_choice.h"
+#include "kernels/window_scores/slot_measures.h"
 #include "kernels/window_scores/window_scores.h"
 #include "plan/kv_view.h"
 #include "tensor/buffer.h"
@@ -151,6 +152,10 @@ class Stream {
   virtual bool chooses_slots() const { return false; }
   virtual void rate_slots(const kernels::RateSlotsParams&) {}
   virtual void choose_slots(const kernels::ChooseSlotsParams&) {}
+  // Can it measure slots by what they hold (kernels/window_scores/slot_measures.h)? Otherwise hosts do, page by page.
+  virtual bool measures_slots() const { return false; }
+  virtual void measure_keys(const kernels::KeyMeasureParams&) {}
+  virtual void expect_scores(const kernels::ExpectedScoreParams&) {}
   // Runs `job` on the host, in its turn: what was recorded before has finished, what follows has not begun. It may read
   // and write shared() memory and host data, and must not call the stream. Not run after a cancellation or a failure.
   virtual void host(std::function<void()> job) = 0;

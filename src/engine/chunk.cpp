@@ -39,6 +39,9 @@ Result<Session::State::Rows> Session::State::forward(std::span<const int32_t> ch
                         first);
     }
   }();
+  // A device computes meanwhile; where there is no room the next chunk says so.
+  if (recorded.ok() && tokens_ahead > 0 && engine.backend().free_memory() >= 0)
+    static_cast<void>(reading().reserve(tokens_ahead).ok());
   const Status ran = stream->synchronize();
   if (recorded.ok() && ran.ok()) {
     if (compressor) compressor->observer().advance(first, static_cast<int64_t>(chunk.size()));

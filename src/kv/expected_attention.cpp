@@ -9,6 +9,7 @@
 namespace ei::kv {
 namespace {
 
+const ScratchSlot kExpected;
 constexpr int64_t kLanes = 16;  // keys that are multiplied together
 
 // Where the pair i of a vector lies.
@@ -177,6 +178,31 @@ Result<std::vector<float>> expected_attention(const Backend& backend, const Expe
     for (float* row : logits) to_contributions(row, lengths);
   }
   return expected;
+}
+
+Result<std::vector<float>> expected_attention(Stream& stream, const ExpectedParams& params) {
+  EI_CHECK(!params.positions.empty() && stream.measures_slots());
+  const RopeAngles future = mean_turn(params.rope, params.next_position);
+  std::vector<float> linear;
+  std::vector<float> quadratic;
+  for (int64_t head = 0; head < params.heads; ++head) {
+    const LogitForm form = logit_form(params, head, future);
+    linear.insert(linear.end(), form.linear.begin(), form.linear.end());
+    quadratic.insert(quadratic.end(), form.quadratic.begin(), form.quadratic.end());
+  }
+  const int64_t count = int64_t{params.heads} * params.stride;
+  EI_ASSIGN_OR_RETURN(float* out, stream.shared(kExpected, count));
+  std::fill_n(out, count, 0.0f);
+  const auto* sent = static_cast<const float*>(stream.stage(linear.data(), linear.size() * sizeof(float)));
+  const auto* square = static_cast<const float*>(stream.stage(quadratic.data(), quadratic.size() * sizeof(float)));
+  stream.expect_scores({.kv = params.kv,
+                        .num_heads = params.heads,
+                        .linear = sent,
+                        .quadratic = square,
+                        .out = out,
+                        .stride = params.stride});
+  EI_RETURN_IF_ERROR(stream.synchronize());
+  return std::vector<float>(out, out + count);
 }
 
 }  // namespace ei::kv

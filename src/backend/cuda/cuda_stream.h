@@ -21,6 +21,7 @@
 #include "backend/cuda/cuda_staging.h"
 #include "backend/cuda/cuda_weight.h"
 #include "kernels/pages/cuda/device_pages.h"
+#include "kernels/window_scores/cuda/slot_measures_cuda.h"
 
 namespace ei {
 
@@ -53,6 +54,9 @@ class CudaStream final : public Stream {
   bool chooses_slots() const override { return true; }
   void rate_slots(const kernels::RateSlotsParams& params) override;
   void choose_slots(const kernels::ChooseSlotsParams& params) override;
+  bool measures_slots() const override { return true; }
+  void measure_keys(const kernels::KeyMeasureParams& params) override;
+  void expect_scores(const kernels::ExpectedScoreParams& params) override;
   void host(std::function<void()> job) override;
   Result<Matrix> scratch(const ScratchSlot& slot, int64_t rows, int64_t cols) override;
   Result<float*> shared(const ScratchSlot& slot, int64_t count) override;
@@ -79,6 +83,7 @@ class CudaStream final : public Stream {
   // Enqueues `job` now, or with the token's other operations. It depends on nothing but `parts` and what these lead to.
   template <typename... Parts>
   void submit(CudaGraph::Job job, const Parts&... parts) {
+    adjacent_ = false;
     if (together()) {
       graph_.add(std::move(job), parts...);
     } else {
@@ -132,9 +137,18 @@ class CudaStream final : public Stream {
                       const float* bias, CudaProducts::Into into);
   kernels::cuda::DeviceRows converted(const kernels::cuda::DeviceRows& rows, DType type);
   Status score_window(const kernels::WindowScoreParams& params);
+  // Of the heads of a layer; without room yet.
+  Result<kernels::cuda::SlotMeasures> slot_measures(const KvView& kv);
+  Status record_measure(const kernels::KeyMeasureParams& params);
+  Status record_expected(const kernels::ExpectedScoreParams& params);
   Status select(const kernels::SelectBlocksParams& params);
   template <typename Work>
   void measure(double* seconds, Work work);
+  void begin_clock(double* seconds) { clock_.begin(stream_, seconds, adjacent_); }
+  void end_clock() {
+    clock_.end(stream_);
+    adjacent_ = true;
+  }
   void run_job(const std::function<void()>& job);
 
   const CudaDevice& device_;
@@ -184,6 +198,7 @@ class CudaStream final : public Stream {
   std::array<cudaEvent_t, 4> pace_{};
   size_t paced_ = 0;
   CudaClock clock_;
+  bool adjacent_ = false;  // nothing was enqueued since the clock's last span
   Times times_;
   Status failed_;
   bool stopped_ = false;                  // by a cancellation

@@ -184,13 +184,13 @@ Result<DevicePlan> CudaStream::send_plan(const kernels::AttentionParams& params)
 void CudaStream::attention(const kernels::AttentionParams& params) {
   if (!open() || params.tokens == 0) return;
   const bool timed = phase_ == Phase::kPrompt;
-  if (timed) clock_.begin(stream_, &times_.attention_s);
+  if (timed) begin_clock(&times_.attention_s);
   // A plan is filled on the host between the operations before it and this one.
   at_once_ = params.plan != nullptr;
   if (at_once_) run_recorded();
   note(attend(params));
   at_once_ = false;
-  if (timed) clock_.end(stream_);
+  if (timed) end_clock();
 }
 
 Status CudaStream::decode(const kernels::AttentionParams& params, const DeviceRows& q, const DeviceRows& out) {

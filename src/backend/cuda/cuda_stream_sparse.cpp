@@ -18,9 +18,9 @@ template <typename Work>
 void CudaStream::measure(double* seconds, Work work) {
   if (!open()) return;
   run_recorded();
-  clock_.begin(stream_, seconds);
+  begin_clock(seconds);
   note(work());
-  clock_.end(stream_);
+  end_clock();
 }
 
 void CudaStream::block_extremes(const kernels::BlockExtremesParams& params) {

@@ -65,11 +65,28 @@ __device__ void write_row(const DevicePages& pages, void* page, int64_t slot, bo
   }
 }
 
-__device__ void rotate(const RotateAppend& params, int64_t token, float* head, int lane) {
+// Angles of a lane's first pairs, on their way while the head itself is.
+struct EarlyAngles {
+  static constexpr int kPairs = 2;  // of each lane: heads of 128
+  float cos[kPairs];
+  float sin[kPairs];
+  __device__ EarlyAngles(const RotateAppend& params, int64_t token, int lane) {
+    const int32_t half = params.dims / 2;
+#pragma unroll
+    for (int k = 0; k < kPairs; ++k) {
+      const int32_t i = lane + 32 * k;
+      cos[k] = i < half ? params.cos[token * half + i] : 0.0f;
+      sin[k] = i < half ? params.sin[token * half + i] : 0.0f;
+    }
+  }
+};
+
+__device__ void rotate(const RotateAppend& params, int64_t token, const EarlyAngles& early, float* head, int lane) {
   const int32_t half = params.dims / 2;
+#pragma unroll 2
   for (int32_t i = lane; i < half; i += 32) {
-    const float cos = params.cos[token * half + i];
-    const float sin = params.sin[token * half + i];
+    const float cos = i < 32 ? early.cos[0] : i < 64 ? early.cos[1] : params.cos[token * half + i];
+    const float sin = i < 32 ? early.sin[0] : i < 64 ? early.sin[1] : params.sin[token * half + i];
     float& a = head[params.interleaved ? 2 * i : i];
     float& b = head[params.interleaved ? 2 * i + 1 : i + half];
     const float x = a;
@@ -80,23 +97,26 @@ __device__ void rotate(const RotateAppend& params, int64_t token, float* head, i
 }
 
 // One warp for one head of one token: those of Q, then of K, then of V.
-__global__ void rotate_append_kernel(RotateAppend params, int32_t heads, int32_t kv_heads) {
+__global__ void __launch_bounds__(32 * kWarps, 6)
+    rotate_append_kernel(RotateAppend params, int32_t heads, int32_t kv_heads) {
   extern __shared__ float heads_in_work[];
   const int32_t dim = params.pages.shape.head_dim;
   const int lane = static_cast<int>(threadIdx.x % 32);
   const int warp = static_cast<int>(threadIdx.x / 32);
   const int32_t all = heads + 2 * kv_heads;
-  const int64_t index = static_cast<int64_t>(blockIdx.x) * kWarps + warp;
+  const uint32_t index = blockIdx.x * kWarps + static_cast<uint32_t>(warp);
   if (index >= params.q.rows * all) return;
-  const int64_t token = index / all;
-  const auto which = static_cast<int32_t>(index % all);
+  const int64_t token = index / static_cast<uint32_t>(all);
+  const auto which = static_cast<int32_t>(index % static_cast<uint32_t>(all));
   const bool is_query = which < heads;
   const bool is_value = which >= heads + kv_heads;
   const int32_t number = is_query ? which : (which - heads) % kv_heads;
   const DeviceRows& rows = is_query ? params.q : is_value ? params.v : params.k;
   float* source = static_cast<float*>(rows.data) + token * rows.stride + static_cast<int64_t>(number) * dim;
   float* head = heads_in_work + warp * dim;
+  const EarlyAngles early(params, token, lane);
   float squares = 0;
+#pragma unroll 4
   for (int32_t i = lane; i < dim; i += 32) {
     const float value = source[i];
     head[i] = value;
@@ -108,7 +128,7 @@ __global__ void rotate_append_kernel(RotateAppend params, int32_t heads, int32_t
     for (int32_t i = lane; i < dim; i += 32) head[i] = head[i] * scale * gain[i];
   }
   __syncwarp();
-  if (!is_value) rotate(params, token, head, lane);
+  if (!is_value) rotate(params, token, early, head, lane);
   __syncwarp();
   if (is_query) {
     for (int32_t i = lane; i < dim; i += 32) source[i] = head[i];
@@ -195,6 +215,7 @@ Status launch_rotate_append(const RotateAppend& params, void* stream) {
   const auto kv_heads = static_cast<int32_t>(params.k.cols / dim);
   const int64_t count = params.q.rows * (heads + 2 * kv_heads);
   if (count == 0) return {};
+  EI_CHECK_LE(count, int64_t{1} << 31);
   const auto blocks = static_cast<unsigned>((count + kWarps - 1) / kWarps);
   const size_t shared = static_cast<size_t>(kWarps) * static_cast<size_t>(dim) * sizeof(float);
   rotate_append_kernel<<<blocks, kWarps * 32, shared, static_cast<cudaStream_t>(stream)>>>(params, heads, kv_heads);
