@@ -79,12 +79,21 @@ LogitForm logit_form(const ExpectedParams& params, int64_t head, const RopeAngle
   }
   LogitForm form{.linear = std::vector<float>(dim), .quadratic = std::vector<float>(dim * dim)};
   const auto scale = static_cast<double>(params.scale);
+  // Row by row, so that sums of neighbours grow together.
+  std::vector<double> sums(dim * dim);
+  for (size_t row = 0; row < rows; ++row) {
+    double* q = all.data() + row * dim;
+    for (size_t d = 0; d < dim; ++d) q[d] -= mean[d];
+    for (size_t i = 0; i < dim; ++i) {
+      double* of = sums.data() + i * dim;
+      const double by = q[i];
+      for (size_t j = 0; j <= i; ++j) of[j] += by * q[j];
+    }
+  }
   for (size_t i = 0; i < dim; ++i) {
     form.linear[i] = static_cast<float>(scale * mean[i]);
     for (size_t j = 0; j <= i; ++j) {
-      double sum = 0;
-      for (size_t row = 0; row < rows; ++row) sum += (all[row * dim + i] - mean[i]) * (all[row * dim + j] - mean[j]);
-      const double covariance = sum / static_cast<double>(rows);
+      const double covariance = sums[i * dim + j] / static_cast<double>(rows);
       form.quadratic[i * dim + j] = static_cast<float>(scale * scale / 2 * covariance * (i == j ? 1 : 2));
     }
   }
