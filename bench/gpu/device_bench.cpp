@@ -31,6 +31,7 @@ struct Settings {
   std::vector<int64_t> lengths = {32668, 65436, 130972};
   std::vector<std::string> methods = {"full", "entropyinfer"};
   std::string products;  // EI_DENSE
+  std::string cache;     // type of keys and values; empty: the device's
   std::string trace;
   std::string text;
   int64_t generate = 100;
@@ -67,6 +68,7 @@ Result<Request> ask(const Engine& engine, const Settings& settings, int64_t leng
   SessionOptions options;
   options.method = method_of(name);
   options.context = length + settings.generate;
+  if (!settings.cache.empty()) options.key_type = options.value_type = dtype_from_name(settings.cache);
   const auto before = static_cast<double>(engine.backend().free_memory());
   EI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, engine.new_session(options));
   if (!given_of(name).empty() && session->planner() != nullptr) session->planner()->give(recorded);
@@ -194,6 +196,7 @@ int main(int argc, char** argv) {
   app.add_option("--trace", settings.trace, "GGUF model whose attention is given");
   app.add_option("--text", settings.text, "that it reads");
   app.add_option("--products", settings.products, "as EI_DENSE: fp8");
+  app.add_option("--cache", settings.cache, "type of the cache")->check(CLI::IsMember({"f32", "f16", "bf16", "fp8"}));
   app.add_option("-n,--generate", settings.generate, "tokens")->capture_default_str();
   app.add_option("-r,--rounds", settings.rounds, "the median counts")->capture_default_str();
   app.add_option("--warm", settings.warm, "tokens of one request before them")->capture_default_str();

@@ -17,6 +17,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/block_scores/block_scores.h"
 #include "kernels/window_scores/slot_choice.h"
+#include "kernels/window_scores/slot_measures.h"
 #include "kernels/window_scores/window_scores.h"
 #include "plan/kv_view.h"
 #include "tensor/buffer.h"
@@ -151,6 +152,10 @@ class Stream {
   virtual bool chooses_slots() const { return false; }
   virtual void rate_slots(const kernels::RateSlotsParams&) {}
   virtual void choose_slots(const kernels::ChooseSlotsParams&) {}
+  // Can it measure slots by what they hold (kernels/window_scores/slot_measures.h)? Otherwise hosts do, page by page.
+  virtual bool measures_slots() const { return false; }
+  virtual void measure_keys(const kernels::KeyMeasureParams&) {}
+  virtual void expect_scores(const kernels::ExpectedScoreParams&) {}
   // Runs `job` on the host, in its turn: what was recorded before has finished, what follows has not begun. It may read
   // and write shared() memory and host data, and must not call the stream. Not run after a cancellation or a failure.
   virtual void host(std::function<void()> job) = 0;
@@ -206,6 +211,10 @@ class Backend {
   // May rows of several sessions' generated tokens go through one stream, with cos and sin of any positions? Each then
   // comes out bit for bit as it would alone.
   virtual bool decodes_together() const { return false; }
+  // An error, in one line, where such a cache is not to be had.
+  virtual Status takes_cache(DType key_type, DType value_type, int32_t head_dim) const;
+  // What operations on one layer of such a cache take beside it, with `row` elements of keys a token.
+  virtual int64_t layer_room(DType /*key_type*/, int64_t /*row*/, int64_t /*tokens*/) const { return 0; }
   // Can blocks be rated by the peaks of rows (pack_keys, peak_scores) in such a cache? Otherwise row_scores does it,
   // slowly, where that is there.
   virtual bool rates_peaks(const kernels::KeyIndexShape& shape) const { return shape.grid.block % 8 == 0; }

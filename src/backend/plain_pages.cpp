@@ -11,6 +11,12 @@ Byte* at(Page* page, size_t offset) {
 
 }  // namespace
 
+Status Backend::takes_cache(DType key_type, DType value_type, int32_t) const {
+  if (key_type != DType::kF8 && value_type != DType::kF8) return {};
+  return make_error(ErrorKind::kUsage, "the %s backend has no cache in fp8; take f32, f16 or bf16",
+                    std::string(name()).c_str());
+}
+
 Status Backend::move_slots(const KvPageShape& shape, std::span<const KvMove> moves) const {
   const size_t values_at = plain_page(shape).values_at;
   for (const KvMove& move : moves) {

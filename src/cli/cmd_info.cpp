@@ -41,6 +41,7 @@ Result<Facts> collect(const Settings& settings) {
   facts.tokens = settings.ctx_size > 0 ? settings.ctx_size : facts.config.context;
   facts.key_type = key_type(settings).value_or(facts.backend->default_kv_type());
   facts.value_type = value_type(settings).value_or(facts.backend->default_kv_type());
+  EI_RETURN_IF_ERROR(facts.backend->takes_cache(facts.key_type, facts.value_type, facts.config.head_dim));
   facts.need =
       memory_need(facts.config, facts.file, facts.tokens, facts.key_type, facts.value_type, chunk_tokens(settings));
   facts.need.packed = packed_need(facts.file, *facts.backend);

@@ -77,7 +77,7 @@ Binding layers_on_gpu() {
 }
 
 std::vector<Option> model_options() {
-  const std::vector<std::string> cache_types = {"f32", "f16", "bf16"};
+  const std::vector<std::string> cache_types = {"f32", "f16", "bf16", "fp8"};
   return {
       {"-m --model", "FILE", "GGUF model; without it the model that ships with the program", kWithModel,
        filled(&Settings::model)},
@@ -106,10 +106,11 @@ std::vector<Option> model_options() {
        "memory for copies of the weights in bf16, which spare unpacking them per chunk; -1: what keeps a prompt within "
        "300 MB beside weights and cache with full attention",
        kCompute | kBench, whole(&Settings::packed_memory, -1, kMaxMebibytes)},
-      {"-ctk --cache-type-k", "TYPE", "type of cached keys: f32, f16 or bf16; without it the device's best",
+      {"-ctk --cache-type-k", "TYPE", "type of cached keys: f32, f16, bf16 or (cuda) fp8; without it the device's best",
        kCompute | kBench, choice(&Settings::cache_type_k, cache_types)},
-      {"-ctv --cache-type-v", "TYPE", "type of cached values: f32, f16 or bf16; without it the device's best",
-       kCompute | kBench, choice(&Settings::cache_type_v, cache_types)},
+      {"-ctv --cache-type-v", "TYPE",
+       "type of cached values: f32, f16, bf16 or (cuda) fp8; without it the device's best", kCompute | kBench,
+       choice(&Settings::cache_type_v, cache_types)},
       {"--override-kv", "KEY=TYPE:VALUE,...",
        "metadata in place of the file's; TYPE is int, float, bool or str (may be given several times)", kWithModel,
        metadata(&Settings::override_kv)},

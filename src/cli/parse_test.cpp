@@ -115,7 +115,7 @@ TEST(Parse, BadValuesAreNamedWithTheirFlag) {
   EXPECT_EQ(error_of("run", {"--temp", "nan"}), "--temp: 'nan' is not a finite number");
   EXPECT_EQ(error_of("run", {"--temp", "inf"}), "--temp: 'inf' is not a finite number");
   EXPECT_EQ(error_of("run", {"--top-p", "1.5"}), "--top-p: '1.5' is out of range: from 0 to 1");
-  EXPECT_EQ(error_of("run", {"-ctk", "q3"}), "--cache-type-k: 'q3' is none of f32, f16, bf16");
+  EXPECT_EQ(error_of("run", {"-ctk", "q3"}), "--cache-type-k: 'q3' is none of f32, f16, bf16, fp8");
   EXPECT_TRUE(error_of("run", {"--method", "magic"}).starts_with("--method: 'magic' is none of full, "));
   EXPECT_EQ(error_of("run", {"--color", "blue"}), "--color: 'blue' is none of on, off, auto");
   EXPECT_EQ(error_of("run", {"--ignore-eos=maybe"}), "--ignore-eos: 'maybe' is neither on nor off");

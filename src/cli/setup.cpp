@@ -108,8 +108,10 @@ Result<std::unique_ptr<Engine>> load_engine(const Settings& settings, const Cons
   EI_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::load(engine_options(settings, path)));
   if (settings.mlock) lock_memory(console);
   const DType standard = engine->backend().default_kv_type();
-  const std::string computes = backend_detail(engine->file(), engine->backend(), key_type(settings).value_or(standard),
-                                              value_type(settings).value_or(standard));
+  const DType keys = key_type(settings).value_or(standard);
+  const DType values = value_type(settings).value_or(standard);
+  EI_RETURN_IF_ERROR(engine->backend().takes_cache(keys, values, engine->config().head_dim));
+  const std::string computes = backend_detail(engine->file(), engine->backend(), keys, values);
   console.detail(str_format("loaded in %s: %s, %s of weights; %s", format_seconds(engine->load_s()).c_str(),
                             engine->config().arch.c_str(),
                             format_bytes(static_cast<double>(engine->weight_bytes())).c_str(), computes.c_str()));

@@ -33,7 +33,11 @@ Result<Session::State::Rows> Session::State::forward(std::span<const int32_t> ch
   const int32_t first = reading().next_position();
   Result<Rows> recorded = [&]() -> Result<Rows> {
     try {
-      return record(chunk, wanted, plan);
+      Result<Rows> rows = record(chunk, wanted, plan);
+      // Pages of the next chunk, while a device computes; where there is no room that one says so.
+      if (rows.ok() && tokens_ahead > 0 && engine.backend().free_memory() >= 0)
+        static_cast<void>(reading().reserve(tokens_ahead).ok());
+      return rows;
     } catch (const std::bad_alloc&) {
       return make_error(ErrorKind::kMemory, "out of memory at position %d; shorten the prompt or ask for fewer tokens",
                         first);

@@ -122,6 +122,7 @@ Result<std::unique_ptr<Session>> Engine::new_session(const SessionOptions& optio
                               .head_dim = config().head_dim,
                               .key_type = options.key_type.value_or(fallback),
                               .value_type = options.value_type.value_or(fallback)};
+  EI_RETURN_IF_ERROR(backend().takes_cache(store.key_type, store.value_type, store.head_dim));
   std::optional<sparse::Planner> planner;
   if (prefill.rule != policy::PrefillRule::kDense) {
     sparse::PlannerShape shape{.heads = config().heads,
@@ -129,7 +130,7 @@ Result<std::unique_ptr<Session>> Engine::new_session(const SessionOptions& optio
                                .head_dim = config().head_dim,
                                .attention_scale = config().attention_scale,
                                .products = config().products_per_token(),
-                               .key_type = store.key_type,
+                               .key_type = host_type(store.key_type),
                                .global = {}};
     for (const int32_t window : windows) shape.global.push_back(window == 0 ? 1 : 0);
     EI_RETURN_IF_ERROR(sparse::Planner::served(backend(), prefill, shape));
@@ -156,7 +157,7 @@ Result<std::unique_ptr<Session>> Engine::new_session(const SessionOptions& optio
     sparse::PageShape shape{.heads = config().heads,
                             .kv_heads = config().kv_heads,
                             .head_dim = config().head_dim,
-                            .key_type = store.key_type,
+                            .key_type = host_type(store.key_type),
                             .global = {}};
     for (const int32_t window : windows) shape.global.push_back(window == 0 ? 1 : 0);
     EI_RETURN_IF_ERROR(sparse::PageReader::served(backend()));

@@ -24,8 +24,10 @@ Status check_cache_fits(const Session& session, int64_t slots) {
   const kv::StoreConfig& types = session.store().config();
   const MemoryNeed need = memory_need(engine.config(), engine.file(), std::min(slots, session.context()),
                                       types.key_type, types.value_type, session.batch());
-  const double more =
-      static_cast<double>(need.kv) + static_cast<double>(need.scratch) - static_cast<double>(session.store().bytes());
+  const int64_t room = engine.backend().layer_room(types.key_type, int64_t{types.kv_heads} * types.head_dim,
+                                                   std::min(slots, session.context()));
+  const double more = static_cast<double>(need.kv) + static_cast<double>(need.scratch) + static_cast<double>(room) -
+                      static_cast<double>(session.store().bytes());
   const int64_t available = free_bytes(engine.backend());
   if (available < 0 || more <= static_cast<double>(available)) return {};
   return make_error(ErrorKind::kMemory,
@@ -57,6 +59,7 @@ Status Session::State::check_room(std::span<const int32_t> tokens, int64_t wante
   const int64_t need = appended * model.config().kv_bytes_per_token(kv.key_type, kv.value_type) +
                        model::activation_bytes(model.config(), chunk, std::min(added, batch),
                                                std::min(wanted, logits_together(model.config().vocab))) +
+                       engine.backend().layer_room(kv.key_type, int64_t{kv.kv_heads} * kv.head_dim, first + added) +
                        (planner ? planner->bytes_for(first + added) : 0) +
                        (compressor ? compressor->bytes_for(first + added) : 0);
   const int64_t available = free_bytes(engine.backend());

@@ -58,8 +58,8 @@ Status save_prompt(const Session& session, const std::string& path, const Cancel
 Result<SavedPrompt> load_prompt(Session& session, const std::string& path, std::span<const int32_t> prompt,
                                 const CancelToken* cancel) {
   std::string note;
-  EI_ASSIGN_OR_RETURN(kv::Store store,
-                      kv::Store::load(path, session.engine().model_hash(), session.engine().backend(), cancel, &note));
+  EI_ASSIGN_OR_RETURN(kv::Store store, kv::Store::load(path, session.engine().model_hash(), session.engine().backend(),
+                                                       cancel, &note, &session.store().config()));
   const size_t end = note.find('\0');
   std::vector<int32_t> tokens(static_cast<size_t>(store.next_position()));
   const size_t bytes = tokens.size() * sizeof(int32_t);

@@ -82,10 +82,12 @@ Status Session::State::read_chunk(int64_t most, const LogitsFn& on_logits, const
       if (now_s() - shown_s >= kShowSeconds) show(now.done + count * layers / model.num_layers());
     };
   }
+  tokens_ahead = std::min(limit, now.left() - count);
   Result<Rows> read =
       forward_prompt(std::span(now.tokens).subspan(static_cast<size_t>(now.done), static_cast<size_t>(count)),
                      {.tail = tail, .logits = leading_run(rows, logits_together(model.config().vocab))});
   on_layers = nullptr;
+  tokens_ahead = 0;
   EI_ASSIGN_OR_RETURN(const Rows out, std::move(read));
   now.done += count;
   stats.prompt_s += now_s() - start;

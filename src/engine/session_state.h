@@ -36,6 +36,7 @@ struct Session::State {
   std::vector<int32_t> held{};               // the tokens in the store, and behind them those that only the view has
   SessionStats stats{};
   std::vector<float> logits{};                  // [vocab] of the last token fed
+  int64_t tokens_ahead = 0;                     // of the prompt's next chunk
   std::function<void(int layers)> on_layers{};  // while a chunk of a prompt runs: how many layers it has behind it
   std::vector<RopeAngles> angles{};             // one per rope of the model, for the current chunk
 

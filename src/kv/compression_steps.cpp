@@ -18,14 +18,15 @@ Result<std::vector<float>> measure_expected(const Backend& backend, Stream& stre
   std::vector<float> rows(static_cast<size_t>(queries.rows * queries.cols));
   stream.read(queries, rows.data());
   const KvView view = run.view(index);
-  return expected_attention(backend, {.queries = rows,
-                                      .positions = positions,
-                                      .heads = run.shape.heads,
-                                      .scale = run.shape.attention_scale,
-                                      .rope = run.shape.ropes[static_cast<size_t>(layer)],
-                                      .next_position = run.store.next_position(),
-                                      .kv = view,
-                                      .stride = longest_head(view)});
+  const ExpectedParams params{.queries = rows,
+                              .positions = positions,
+                              .heads = run.shape.heads,
+                              .scale = run.shape.attention_scale,
+                              .rope = run.shape.ropes[static_cast<size_t>(layer)],
+                              .next_position = run.store.next_position(),
+                              .kv = view,
+                              .stride = longest_head(view)};
+  return stream.measures_slots() ? expected_attention(stream, params) : expected_attention(backend, params);
 }
 
 }  // namespace
@@ -77,7 +78,9 @@ Result<RateStep::Measured> RateStep::measure(Stream& stream, size_t index) const
   }
   if (needs.keys != policy::KeyMeasure::kNone) {
     const KvView view = run_.view(index);
-    EI_ASSIGN_OR_RETURN(measured.keys, measure_keys(backend_, view, needs.keys, longest_head(view)));
+    const int64_t stride = longest_head(view);
+    EI_ASSIGN_OR_RETURN(measured.keys, stream.measures_slots() ? measure_keys(stream, view, needs.keys, stride)
+                                                               : measure_keys(backend_, view, needs.keys, stride));
   }
   return measured;
 }

@@ -9,6 +9,7 @@
 namespace ei::kv {
 namespace {
 
+const ScratchSlot kExpected;
 constexpr int64_t kLanes = 16;  // keys that are multiplied together
 
 // Where the pair i of a vector lies.
@@ -78,12 +79,21 @@ LogitForm logit_form(const ExpectedParams& params, int64_t head, const RopeAngle
   }
   LogitForm form{.linear = std::vector<float>(dim), .quadratic = std::vector<float>(dim * dim)};
   const auto scale = static_cast<double>(params.scale);
+  // Row by row, so that sums of neighbours grow together.
+  std::vector<double> sums(dim * dim);
+  for (size_t row = 0; row < rows; ++row) {
+    double* q = all.data() + row * dim;
+    for (size_t d = 0; d < dim; ++d) q[d] -= mean[d];
+    for (size_t i = 0; i < dim; ++i) {
+      double* of = sums.data() + i * dim;
+      const double by = q[i];
+      for (size_t j = 0; j <= i; ++j) of[j] += by * q[j];
+    }
+  }
   for (size_t i = 0; i < dim; ++i) {
     form.linear[i] = static_cast<float>(scale * mean[i]);
     for (size_t j = 0; j <= i; ++j) {
-      double sum = 0;
-      for (size_t row = 0; row < rows; ++row) sum += (all[row * dim + i] - mean[i]) * (all[row * dim + j] - mean[j]);
-      const double covariance = sum / static_cast<double>(rows);
+      const double covariance = sums[i * dim + j] / static_cast<double>(rows);
       form.quadratic[i * dim + j] = static_cast<float>(scale * scale / 2 * covariance * (i == j ? 1 : 2));
     }
   }
@@ -121,7 +131,8 @@ Status measure_head(const Backend& backend, const KvView& kv, const KvHeadView& 
     for (int64_t slot = 0; slot < count; ++slot) {
       double sum = 0;
       for (int64_t d = 0; d < kv.head_dim; ++d) {
-        const auto one = static_cast<double>(load_element(values.data(), kv.value_type, slot * kv.head_dim + d));
+        const auto one =
+            static_cast<double>(load_element(values.data(), host_type(kv.value_type), slot * kv.head_dim + d));
         sum += one * one;
       }
       lengths[static_cast<size_t>(first + slot)] = static_cast<float>(std::sqrt(sum));
@@ -132,7 +143,7 @@ Status measure_head(const Backend& backend, const KvView& kv, const KvHeadView& 
       for (int64_t lane = 0; lane < lanes; ++lane)
         for (int64_t d = 0; d < kv.head_dim; ++d)
           wide[static_cast<size_t>(d * kLanes + lane)] =
-              load_element(keys.data(), kv.key_type, (begin + lane) * kv.head_dim + d);
+              load_element(keys.data(), host_type(kv.key_type), (begin + lane) * kv.head_dim + d);
       for (size_t form = 0; form < forms.size(); ++form) {
         float made[kLanes];
         logits_of(forms[form], wide.data(), made);
@@ -176,6 +187,31 @@ Result<std::vector<float>> expected_attention(const Backend& backend, const Expe
     for (float* row : logits) to_contributions(row, lengths);
   }
   return expected;
+}
+
+Result<std::vector<float>> expected_attention(Stream& stream, const ExpectedParams& params) {
+  EI_CHECK(!params.positions.empty() && stream.measures_slots());
+  const RopeAngles future = mean_turn(params.rope, params.next_position);
+  std::vector<float> linear;
+  std::vector<float> quadratic;
+  for (int64_t head = 0; head < params.heads; ++head) {
+    const LogitForm form = logit_form(params, head, future);
+    linear.insert(linear.end(), form.linear.begin(), form.linear.end());
+    quadratic.insert(quadratic.end(), form.quadratic.begin(), form.quadratic.end());
+  }
+  const int64_t count = int64_t{params.heads} * params.stride;
+  EI_ASSIGN_OR_RETURN(float* out, stream.shared(kExpected, count));
+  std::fill_n(out, count, 0.0f);
+  const auto* sent = static_cast<const float*>(stream.stage(linear.data(), linear.size() * sizeof(float)));
+  const auto* square = static_cast<const float*>(stream.stage(quadratic.data(), quadratic.size() * sizeof(float)));
+  stream.expect_scores({.kv = params.kv,
+                        .num_heads = params.heads,
+                        .linear = sent,
+                        .quadratic = square,
+                        .out = out,
+                        .stride = params.stride});
+  EI_RETURN_IF_ERROR(stream.synchronize());
+  return std::vector<float>(out, out + count);
 }
 
 }  // namespace ei::kv

@@ -1,5 +1,5 @@
 // Expected attention: how much of their attention the queries of the next positions will give to every slot, if they
-// are distributed as the observed ones. Made on the host, like key_measure.h.
+// are distributed as the observed ones. Made like key_measure.h's.
 //
 // A query before its rotation is taken as normal, q ~ N(mu, S). At position p it is R_p q; over the next positions R is
 // replaced by its mean M. Then the expectation of exp(scale q . k) has a closed form, and
@@ -38,5 +38,6 @@ inline constexpr int32_t kExpectedPositions = 512;  // as published: over so man
 
 // [heads, stride]
 Result<std::vector<float>> expected_attention(const Backend& backend, const ExpectedParams& params);
+Result<std::vector<float>> expected_attention(Stream& stream, const ExpectedParams& params);
 
 }  // namespace ei::kv

@@ -18,7 +18,7 @@ PageLayout::PageLayout(const Backend& backend, const KvPageShape& page_shape)
     : shape(page_shape), slots(page_shape.slots) {
   const KvPageLayout inside = backend.page_layout(page_shape);
   values_at = inside.values_at;
-  bytes = round_up(inside.bytes, PagePool::kPageAlignment);
+  bytes = round_up(inside.bytes, inside.multiple);
 }
 
 Status copy_rows(const Backend& backend, const PageLayout& layout, const Page& from, int64_t rows, const Page& to) {

@@ -8,6 +8,8 @@
 namespace ei::kv {
 namespace {
 
+const ScratchSlot kMeasured;
+
 // Calls visit(slot, key) for every slot of a kv_head, with its key [head_dim] as floats.
 template <typename Visit>
 Status each_key(const Backend& backend, const KvView& view, const KvHeadView& head, Visit visit) {
@@ -22,7 +24,7 @@ Status each_key(const Backend& backend, const KvView& view, const KvHeadView& he
     EI_RETURN_IF_ERROR(backend.read_slots(shape, page, count, rows.data(), nullptr));
     for (int64_t row = 0; row < count; ++row) {
       for (size_t d = 0; d < dim; ++d)
-        key[d] = load_element(rows.data(), view.key_type, row * view.head_dim + static_cast<int64_t>(d));
+        key[d] = load_element(rows.data(), host_type(view.key_type), row * view.head_dim + static_cast<int64_t>(d));
       visit(first + row, key);
     }
   }
@@ -66,6 +68,17 @@ Result<std::vector<float>> measure_keys(const Backend& backend, const KvView& vi
     if (measure == policy::KeyMeasure::kCosine) EI_RETURN_IF_ERROR(to_cosines(backend, view, view.heads[h], own));
   }
   return measured;
+}
+
+Result<std::vector<float>> measure_keys(Stream& stream, const KvView& view, policy::KeyMeasure measure,
+                                        int64_t stride) {
+  EI_CHECK(measure != policy::KeyMeasure::kNone && stream.measures_slots());
+  const int64_t count = static_cast<int64_t>(view.heads.size()) * stride;
+  EI_ASSIGN_OR_RETURN(float* out, stream.shared(kMeasured, count));
+  std::fill_n(out, count, 0.0f);
+  stream.measure_keys({.kv = view, .cosine = measure == policy::KeyMeasure::kCosine, .out = out, .stride = stride});
+  EI_RETURN_IF_ERROR(stream.synchronize());
+  return std::vector<float>(out, out + count);
 }
 
 }  // namespace ei::kv

@@ -1,5 +1,5 @@
-// What the keys of a layer say about their slots by themselves, without any query. Made on the host, page by page: keys
-// are read once or twice, which takes little next to the prompt that wrote them.
+// What the keys of a layer say about their slots by themselves, without any query. Made where the stream can, otherwise
+// on the host, page by page: keys are read once or twice, which takes little next to the prompt that wrote them.
 #pragma once
 
 #include <cstdint>
@@ -15,5 +15,7 @@ namespace ei::kv {
 // keys of its kv_head (of a key of zeros 0).
 Result<std::vector<float>> measure_keys(const Backend& backend, const KvView& view, policy::KeyMeasure measure,
                                         int64_t stride);
+// By a stream that measures slots; runs what was recorded before.
+Result<std::vector<float>> measure_keys(Stream& stream, const KvView& view, policy::KeyMeasure measure, int64_t stride);
 
 }  // namespace ei::kv

@@ -23,7 +23,7 @@ Page::~Page() {
 }
 
 PagePool::PagePool(const Backend& backend, size_t page_bytes) : backend_(backend), page_bytes_(page_bytes) {
-  EI_CHECK(page_bytes > 0 && page_bytes % kPageAlignment == 0);
+  EI_CHECK(page_bytes > 0);
 }
 
 PagePool::~PagePool() { EI_CHECK_EQ(free_pages_, total_pages_); }

@@ -62,9 +62,7 @@ class Page {
 
 class PagePool {
  public:
-  // `page_bytes` is a multiple of kPageAlignment, so that a page's physical memory can be given back alone.
-  static constexpr size_t kPageAlignment = 4096;
-
+  // `page_bytes`: as the backend's layout has them rounded up (KvPageLayout::multiple).
   PagePool(const Backend& backend, size_t page_bytes);
   ~PagePool();
   PagePool(const PagePool&) = delete;

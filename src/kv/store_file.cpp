@@ -1,7 +1,7 @@
 // Store::save and Store::load. The file, little-endian, without padding:
 //
 //   magic "EIKVSTOR", u32 version, u64 model hash
-//   i32 layers, kv_heads, head_dim, key type, value type, page_slots     (types as DType)
+//   i32 layers, kv_heads, head_dim, key type, value type, page_slots     (types as DType, of a host's rows)
 //   i32 next position, i64 evicted, i64 compactions
 //   i64 bytes of the note, the note
 //   per layer and kv_head: i64 length, i64 listed, i32 positions[listed]
@@ -52,8 +52,9 @@ Status write_description(FileWriter& file, const Description& store, uint64_t mo
   EI_RETURN_IF_ERROR(file.put(kVersion));
   EI_RETURN_IF_ERROR(file.put(model_hash));
   const StoreConfig& config = store.config;
-  for (const int32_t field : {config.layers, config.kv_heads, config.head_dim, static_cast<int>(config.key_type),
-                              static_cast<int>(config.value_type), config.page_slots, store.next}) {
+  for (const int32_t field :
+       {config.layers, config.kv_heads, config.head_dim, static_cast<int>(host_type(config.key_type)),
+        static_cast<int>(host_type(config.value_type)), config.page_slots, store.next}) {
     EI_RETURN_IF_ERROR(file.put(field));
   }
   EI_RETURN_IF_ERROR(file.put(store.evicted));
@@ -199,7 +200,7 @@ Result<std::string> Store::note(const std::string& path, uint64_t model_hash) {
 }
 
 Result<Store> Store::load(const std::string& path, uint64_t model_hash, const Backend& backend,
-                          const CancelToken* cancel, std::string* note) {
+                          const CancelToken* cancel, std::string* note, const StoreConfig* wanted) {
   FileReader file(path);
   EI_RETURN_IF_ERROR(file.open());
   EI_ASSIGN_OR_RETURN(const Description described, read_description(file, model_hash));
@@ -207,7 +208,13 @@ Result<Store> Store::load(const std::string& path, uint64_t model_hash, const Ba
   int64_t total_slots = 0;  // at most 2^24 heads of 2^31 slots
   for (const HeadDescription& head : heads) total_slots += head.length;
 
-  Store store(backend, described.config);
+  StoreConfig config = described.config;
+  if (wanted != nullptr && host_type(wanted->key_type) == config.key_type &&
+      host_type(wanted->value_type) == config.value_type) {
+    config.key_type = wanted->key_type;
+    config.value_type = wanted->value_type;
+  }
+  Store store(backend, config);
   const PageLayout& layout = store.layout_;
   const size_t of_slot[2] = {layout.shape.key_row(), layout.shape.value_row()};
   const auto row_bytes = static_cast<int64_t>(of_slot[0] + of_slot[1]);

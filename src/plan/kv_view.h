@@ -16,15 +16,15 @@ struct KvPageShape {
   DType key_type = DType::kF32;
   DType value_type = DType::kF32;
 
-  constexpr size_t key_row() const {
-    return static_cast<size_t>(head_dim) * dtype_bytes(key_type);
-  }  // bytes of one key
-  constexpr size_t value_row() const { return static_cast<size_t>(head_dim) * dtype_bytes(value_type); }
+  // Bytes of one key, as hosts see it.
+  constexpr size_t key_row() const { return static_cast<size_t>(head_dim) * dtype_bytes(host_type(key_type)); }
+  constexpr size_t value_row() const { return static_cast<size_t>(head_dim) * dtype_bytes(host_type(value_type)); }
 };
 
 struct KvPageLayout {
   size_t values_at = 0;  // offset of what KvHeadView::value_pages point to
   size_t bytes = 0;
+  size_t multiple = 4096;  // that a page's bytes are rounded up to: what can be given back to the system alone
 };
 
 // The plain layout, of every backend whose device is the CPU: keys [slots, head_dim], then (64-byte aligned) values

@@ -10,12 +10,13 @@ const char* dtype_name(DType type) {
     case DType::kF32: return "f32";
     case DType::kF16: return "f16";
     case DType::kBF16: return "bf16";
+    case DType::kF8: return "fp8";
   }
   return "?";
 }
 
 std::optional<DType> dtype_from_name(std::string_view name) {
-  for (const DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+  for (const DType type : {DType::kF32, DType::kF16, DType::kBF16, DType::kF8}) {
     if (name == dtype_name(type)) return type;
   }
   return std::nullopt;
@@ -54,6 +55,29 @@ float f16_to_f32(uint16_t bits) {
   }
   if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));
   return std::bit_cast<float>(sign | ((exponent + 112u) << 23) | (mantissa << 13));
+}
+
+uint8_t f32_to_e4m3(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const auto sign = static_cast<uint8_t>((bits >> 24) & 0x80u);
+  const uint32_t magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return static_cast<uint8_t>(sign | 0x7fu);
+  if (magnitude >= 0x43e00000u) return static_cast<uint8_t>(sign | 0x7eu);  // 448 and more
+  if (magnitude < 0x3c800000u) {
+    // Below 2^-6: adding 2^14 leaves steps of 2^-9, and the hardware rounds to nearest even.
+    const float aligned = std::bit_cast<float>(magnitude) + 16384.0f;
+    return static_cast<uint8_t>(sign | (std::bit_cast<uint32_t>(aligned) - 0x46800000u));
+  }
+  const uint32_t rounded = magnitude + 0x7ffffu + ((magnitude >> 20) & 1u);
+  return static_cast<uint8_t>(sign | ((rounded - 0x3c000000u) >> 20));
+}
+
+float e4m3_to_f32(uint8_t code) {
+  const uint32_t sign = static_cast<uint32_t>(code & 0x80u) << 24;
+  const uint32_t magnitude = code & 0x7fu;
+  if (magnitude == 0x7fu) return std::bit_cast<float>(sign | 0x7fc00000u);
+  if (magnitude < 8) return std::bit_cast<float>(std::bit_cast<uint32_t>(static_cast<float>(magnitude) / 512) | sign);
+  return std::bit_cast<float>(sign | ((magnitude << 20) + 0x3c000000u));
 }
 
 float load_element(const void* data, DType type, int64_t index) {

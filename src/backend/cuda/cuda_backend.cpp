@@ -29,7 +29,7 @@ class CudaBackend final : public Backend {
 
   std::string_view name() const override { return "cuda"; }
   std::string describe(DType key_type, DType value_type, std::span<const HostTensor> matrices) const override {
-    const DevicePages pages = pages_of({128, 128, key_type, value_type});
+    const DevicePages pages = pages_of({128, 128, host_type(key_type), host_type(value_type)});
     const char* attention = !pages.blocked                                                 ? "plain"
                             : device_->traits().set == kernels::cuda::KernelSet::kPortable ? "portable"
                                                                                            : "hopper";
@@ -42,6 +42,18 @@ class CudaBackend final : public Backend {
                       dtype_name(value_type), products);
   }
   DType default_kv_type() const override { return DType::kBF16; }
+  Status takes_cache(DType key_type, DType value_type, int32_t head_dim) const override {
+    if (key_type != DType::kF8 && value_type != DType::kF8) return {};
+    if (key_type != value_type)
+      return Error{ErrorKind::kUsage, "in fp8 are both keys and values or neither; give -ctk fp8 and -ctv fp8"};
+    if (head_dim % kernels::cuda::Fp8Layout::kPiece == 0) return {};
+    return make_error(ErrorKind::kUsage,
+                      "a cache in fp8 needs heads of a multiple of %d elements, this model's have %d",
+                      kernels::cuda::Fp8Layout::kPiece, head_dim);
+  }
+  int64_t layer_room(DType key_type, int64_t row, int64_t tokens) const override {
+    return key_type == DType::kF8 ? 2 * tokens * row * static_cast<int64_t>(dtype_bytes(host_type(key_type))) : 0;
+  }
   int64_t preferred_chunk() const override { return 4096; }
   bool scores_rows() const override { return false; }
   bool covers_and_bounds() const override { return false; }
@@ -68,6 +80,10 @@ class CudaBackend final : public Backend {
 
   KvPageLayout page_layout(const KvPageShape& shape) const override {
     const DevicePages pages = pages_of(shape);
+    if (pages.narrow())
+      return {.values_at = 0,
+              .bytes = static_cast<size_t>(pages.codes().page_bytes(shape.slots)),
+              .multiple = kernels::cuda::Fp8Layout::kPageMultiple};
     if (!pages.blocked) return plain_page(shape);
     return {.values_at = 0, .bytes = static_cast<size_t>(pages.layout().page_bytes(shape.slots))};
   }
@@ -81,9 +97,14 @@ class CudaBackend final : public Backend {
   Status read_slots(const KvPageShape& shape, const void* page, int64_t count, void* keys,
                     void* values) const override {
     const DevicePages pages = pages_of(shape);
-    if (!pages.blocked) return Backend::read_slots(shape, page, count, keys, values);
+    if (!pages.narrow() && !pages.blocked) return Backend::read_slots(shape, page, count, keys, values);
     std::vector<std::byte> bytes(bytes_of(pages, count));
     EI_RETURN_IF_ERROR(copy_out(bytes.data(), page, bytes.size()));
+    if (pages.narrow()) {
+      if (keys != nullptr) kernels::cuda::gather_fp8_rows(pages.codes(), bytes.data(), count, false, keys);
+      if (values != nullptr) kernels::cuda::gather_fp8_rows(pages.codes(), bytes.data(), count, true, values);
+      return {};
+    }
     if (keys != nullptr) kernels::cuda::gather_rows(pages.layout(), bytes.data(), count, false, keys);
     if (values != nullptr) kernels::cuda::gather_rows(pages.layout(), bytes.data(), count, true, values);
     return {};
@@ -91,9 +112,14 @@ class CudaBackend final : public Backend {
   Status write_slots(const KvPageShape& shape, void* page, int64_t count, const void* keys,
                      const void* values) const override {
     const DevicePages pages = pages_of(shape);
-    if (!pages.blocked) return Backend::write_slots(shape, page, count, keys, values);
+    if (!pages.narrow() && !pages.blocked) return Backend::write_slots(shape, page, count, keys, values);
     std::vector<std::byte> bytes(bytes_of(pages, count));
     EI_RETURN_IF_ERROR(copy_out(bytes.data(), page, bytes.size()));  // what is not written stays
+    if (pages.narrow()) {
+      if (keys != nullptr) kernels::cuda::scatter_fp8_rows(pages.codes(), keys, count, false, bytes.data());
+      if (values != nullptr) kernels::cuda::scatter_fp8_rows(pages.codes(), values, count, true, bytes.data());
+      return copy_in(page, bytes.data(), bytes.size());
+    }
     if (keys != nullptr) kernels::cuda::scatter_rows(pages.layout(), keys, count, false, bytes.data());
     if (values != nullptr) kernels::cuda::scatter_rows(pages.layout(), values, count, true, bytes.data());
     return copy_in(page, bytes.data(), bytes.size());
@@ -138,7 +164,7 @@ class CudaBackend final : public Backend {
   static size_t bytes_of(const DevicePages& pages, int64_t count) {
     const int64_t whole =
         (count + kernels::cuda::kBlockKeys - 1) / kernels::cuda::kBlockKeys * kernels::cuda::kBlockKeys;
-    return static_cast<size_t>(pages.layout().page_bytes(whole));
+    return static_cast<size_t>(pages.narrow() ? pages.codes().page_bytes(whole) : pages.layout().page_bytes(whole));
   }
 
   CudaWeightLoader::Forms forms_of_matrices() const {

@@ -9,7 +9,7 @@ CudaClock::~CudaClock() {
   }
 }
 
-void CudaClock::begin(cudaStream_t stream, double* seconds) {
+void CudaClock::begin(cudaStream_t stream, double* seconds, bool follows) {
   if (depth_++ > 0) return;
   if (used_ == spans_.size()) {
     Span span;
@@ -21,7 +21,8 @@ void CudaClock::begin(cudaStream_t stream, double* seconds) {
     spans_.push_back(span);
   }
   spans_[used_].seconds = seconds;
-  cudaEventRecord(spans_[used_].begin, stream);
+  spans_[used_].follows = follows && used_ > 0;
+  if (!spans_[used_].follows) cudaEventRecord(spans_[used_].begin, stream);
 }
 
 void CudaClock::end(cudaStream_t stream) {
@@ -34,7 +35,8 @@ void CudaClock::end(cudaStream_t stream) {
 void CudaClock::collect() {
   for (size_t i = 0; i < used_; ++i) {
     float milliseconds = 0;
-    if (cudaEventElapsedTime(&milliseconds, spans_[i].begin, spans_[i].end) == cudaSuccess)
+    const cudaEvent_t begin = spans_[i].follows ? spans_[i - 1].end : spans_[i].begin;
+    if (cudaEventElapsedTime(&milliseconds, begin, spans_[i].end) == cudaSuccess)
       *spans_[i].seconds += static_cast<double>(milliseconds) / 1000;
   }
   cudaGetLastError();

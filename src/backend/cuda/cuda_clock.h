@@ -14,8 +14,9 @@ class CudaClock {
   CudaClock& operator=(const CudaClock&) = delete;
   ~CudaClock();
 
-  // Both in the stream's order; `seconds` outlives the clock.
-  void begin(cudaStream_t stream, double* seconds);
+  // Both in the stream's order; `seconds` outlives the clock. `follows`: nothing was enqueued since the last end(),
+  // whose event then is the beginning as well: each one stops the stream for some 2 us.
+  void begin(cudaStream_t stream, double* seconds, bool follows);
   void end(cudaStream_t stream);
   // Behind a synchronisation: adds what was measured.
   void collect();
@@ -25,6 +26,7 @@ class CudaClock {
     cudaEvent_t begin = nullptr;
     cudaEvent_t end = nullptr;
     double* seconds = nullptr;
+    bool follows = false;  // begins where the one before ends
   };
   std::vector<Span> spans_;  // the first `used_` of them since the last collect()
   size_t used_ = 0;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "base/check.h"
 #include "base/result.h"
 #include "tensor/buffer.h"
 
@@ -35,6 +36,29 @@ class CudaStaging {
   };
   std::vector<Block> blocks_;
   size_t current_ = 0;
+};
+
+// Gives out neighbouring arrays of one staged piece.
+class CudaPacker {
+ public:
+  explicit CudaPacker(const CudaStaging::Piece& piece) : piece_(piece) {}
+  template <typename T>
+  struct Array {
+    T* host;
+    T* device;
+  };
+  template <typename T>
+  Array<T> take(int64_t count) {
+    used_ = (used_ + alignof(T) - 1) / alignof(T) * alignof(T);
+    const Array<T> array{reinterpret_cast<T*>(piece_.host + used_), reinterpret_cast<T*>(piece_.device + used_)};
+    used_ += static_cast<size_t>(count) * sizeof(T);
+    EI_CHECK_LE(used_, piece_.bytes);
+    return array;
+  }
+
+ private:
+  CudaStaging::Piece piece_;
+  size_t used_ = 0;
 };
 
 // A block of each kind that grows: what it held before is kept until release_retired().

@@ -7,6 +7,7 @@
 
 #include "backend/cuda/cuda_memory.h"
 #include "base/check.h"
+#include "kernels/cuda/fetch.h"
 #include "kernels/rowwise/cuda/rowwise_cuda.h"
 
 namespace ei {
@@ -51,7 +52,8 @@ void CudaStream::keep_pace() {
   note(cuda_status(cudaEventRecord(event, stream_), "forward pass"));
 }
 
-void CudaStream::enter(Phase phase, int64_t) {
+void CudaStream::enter(Phase phase, int64_t tokens) {
+  if (phase == Phase::kPrompt) prompt_tokens_ = tokens;
   if (phase == phase_) return;
   open();
   run_recorded();
@@ -59,7 +61,8 @@ void CudaStream::enter(Phase phase, int64_t) {
 }
 
 Status CudaStream::send(const CudaStaging::Piece& piece) {
-  return together() ? Status{} : CudaStaging::send(piece, stream_);
+  adjacent_ = false;
+  return together() ? Status{} : kernels::cuda::launch_fetch(piece.host, piece.device, piece.bytes, stream_);
 }
 
 void CudaStream::run_recorded() {
@@ -167,9 +170,9 @@ void CudaStream::host(std::function<void()> job) {
   if (!open()) return;
   if (together()) graph_.refuse();
   const bool timed = phase_ == Phase::kPrompt;
-  if (timed) clock_.begin(stream_, &times_.plan_s);
+  if (timed) begin_clock(&times_.plan_s);
   submit([this, job = std::move(job)] { return jobs_.enqueue([this, job] { run_job(job); }, stream_); });
-  if (timed) clock_.end(stream_);
+  if (timed) end_clock();
 }
 
 // On a thread of its own: jobs touch pinned and ordinary memory only.
@@ -227,8 +230,8 @@ Status CudaStream::synchronize() {
   jobs_.settle();
   staging_.reset();
   retired_.clear();
-  for (CudaRoom* room :
-       {&converted_, &decoded_, &plan_, &plan_order_, &prefill_room_, &decode_room_, &rating_room_, &chosen_room_})
+  for (CudaRoom* room : {&converted_, &decoded_, &plan_, &plan_order_, &prefill_room_, &decode_room_, &rating_room_,
+                         &chosen_room_, &wide_room_})
     room->release_retired();
   chosen_ = {};
   sent_heads_ = {};

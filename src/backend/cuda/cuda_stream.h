@@ -21,6 +21,7 @@
 #include "backend/cuda/cuda_staging.h"
 #include "backend/cuda/cuda_weight.h"
 #include "kernels/pages/cuda/device_pages.h"
+#include "kernels/window_scores/cuda/slot_measures_cuda.h"
 
 namespace ei {
 
@@ -53,6 +54,9 @@ class CudaStream final : public Stream {
   bool chooses_slots() const override { return true; }
   void rate_slots(const kernels::RateSlotsParams& params) override;
   void choose_slots(const kernels::ChooseSlotsParams& params) override;
+  bool measures_slots() const override { return true; }
+  void measure_keys(const kernels::KeyMeasureParams& params) override;
+  void expect_scores(const kernels::ExpectedScoreParams& params) override;
   void host(std::function<void()> job) override;
   Result<Matrix> scratch(const ScratchSlot& slot, int64_t rows, int64_t cols) override;
   Result<float*> shared(const ScratchSlot& slot, int64_t count) override;
@@ -79,6 +83,7 @@ class CudaStream final : public Stream {
   // Enqueues `job` now, or with the token's other operations. It depends on nothing but `parts` and what these lead to.
   template <typename... Parts>
   void submit(CudaGraph::Job job, const Parts&... parts) {
+    adjacent_ = false;
     if (together()) {
       graph_.add(std::move(job), parts...);
     } else {
@@ -94,11 +99,24 @@ class CudaStream final : public Stream {
   kernels::cuda::DeviceRows wide(Matrix matrix);
   kernels::cuda::DeviceRows for_products(Matrix matrix);
   kernels::cuda::DevicePages pages_of(const KvPageShape& shape) const;
+  // As kernels read them: a cache in fp8 as its copy in f16.
   kernels::cuda::DevicePages pages_of(const KvView& kv) const {
-    return pages_of(KvPageShape{kv.page_slots, kv.head_dim, kv.key_type, kv.value_type});
+    return pages_of(KvPageShape{kv.page_slots, kv.head_dim, host_type(kv.key_type), host_type(kv.value_type)});
   }
-  Result<const kernels::cuda::DeviceKvHead*> send_heads(const KvView& kv);
+  // The pages of a copy: page p of kv_head h at memory + h * head_bytes + p * page_bytes.
+  struct CopiedPages {
+    std::byte* memory = nullptr;
+    int64_t head_bytes = 0;
+    int64_t page_bytes = 0;
+  };
+  // `copied`: pages to name instead of the store's own.
+  Result<const kernels::cuda::DeviceKvHead*> send_heads(const KvView& kv, const CopiedPages* copied = nullptr);
+  Result<const kernels::cuda::DeviceKvHead*> widened_heads(const KvView& kv);
+  // With pages_of(kv): a cache in fp8 is copied once for all operations of a layer.
+  Result<const kernels::cuda::DeviceKvHead*> readable_heads(const KvView& kv);
   Result<kernels::cuda::DevicePlan> send_plan(const kernels::AttentionParams& params);
+  Status decode(const kernels::AttentionParams& params, const kernels::cuda::DeviceRows& q,
+                const kernels::cuda::DeviceRows& out);
   Status attend(const kernels::AttentionParams& params);
   Status append(const RotateAppendParams& params);
   // With cos and sin in device memory.
@@ -119,9 +137,18 @@ class CudaStream final : public Stream {
                       const float* bias, CudaProducts::Into into);
   kernels::cuda::DeviceRows converted(const kernels::cuda::DeviceRows& rows, DType type);
   Status score_window(const kernels::WindowScoreParams& params);
+  // Of the heads of a layer; without room yet.
+  Result<kernels::cuda::SlotMeasures> slot_measures(const KvView& kv);
+  Status record_measure(const kernels::KeyMeasureParams& params);
+  Status record_expected(const kernels::ExpectedScoreParams& params);
   Status select(const kernels::SelectBlocksParams& params);
   template <typename Work>
   void measure(double* seconds, Work work);
+  void begin_clock(double* seconds) { clock_.begin(stream_, seconds, adjacent_); }
+  void end_clock() {
+    clock_.end(stream_);
+    adjacent_ = true;
+  }
   void run_job(const std::function<void()>& job);
 
   const CudaDevice& device_;
@@ -153,6 +180,8 @@ class CudaStream final : public Stream {
     const kernels::cuda::DeviceKvHead* sent = nullptr;
   };
   SentHeads sent_heads_;
+  CudaRoom wide_room_;         // one layer of a cache in fp8, in f16
+  int64_t prompt_tokens_ = 0;  // of the prompt that is read
   CudaRoom window_room_;
   CudaRoom read_room_;
   struct Angles {  // of one rope, for the chunk in work
@@ -169,6 +198,7 @@ class CudaStream final : public Stream {
   std::array<cudaEvent_t, 4> pace_{};
   size_t paced_ = 0;
   CudaClock clock_;
+  bool adjacent_ = false;  // nothing was enqueued since the clock's last span
   Times times_;
   Status failed_;
   bool stopped_ = false;                  // by a cancellation

@@ -20,7 +20,6 @@ using kernels::cuda::DeviceRows;
 namespace {
 
 constexpr int64_t kDecodeTokens = 16;  // more rows than that are a prompt's
-constexpr int64_t kTableStep = 32;     // pages
 
 bool fits_pieces(const DeviceRows& rows) {
   return rows.stride % 8 == 0 && reinterpret_cast<uintptr_t>(rows.data) % 16 == 0;
@@ -33,29 +32,6 @@ bool rows_are_last(const kernels::AttentionParams& params) {
            head.position(head.length - 1) == params.first_position + params.tokens - 1;
   });
 }
-
-// Gives out neighbouring arrays of one staged piece.
-class Packer {
- public:
-  explicit Packer(const CudaStaging::Piece& piece) : piece_(piece) {}
-  template <typename T>
-  struct Array {
-    T* host;
-    T* device;
-  };
-  template <typename T>
-  Array<T> take(int64_t count) {
-    used_ = (used_ + alignof(T) - 1) / alignof(T) * alignof(T);
-    const Array<T> array{reinterpret_cast<T*>(piece_.host + used_), reinterpret_cast<T*>(piece_.device + used_)};
-    used_ += static_cast<size_t>(count) * sizeof(T);
-    EI_CHECK_LE(used_, piece_.bytes);
-    return array;
-  }
-
- private:
-  CudaStaging::Piece piece_;
-  size_t used_ = 0;
-};
 
 }  // namespace
 
@@ -121,7 +97,7 @@ Status CudaStream::append(const RotateAppendParams& params) {
   const auto table_size = kv_heads * static_cast<int64_t>(most);
   EI_ASSIGN_OR_RETURN(const CudaStaging::Piece piece, staging_.take(static_cast<size_t>(table_size) * sizeof(void*) +
                                                                     static_cast<size_t>(kv_heads) * sizeof(int32_t)));
-  Packer packer(piece);
+  CudaPacker packer(piece);
   const auto table = packer.take<void*>(table_size);
   const auto firsts = packer.take<int32_t>(kv_heads);
   for (size_t h = 0; h < pages.size(); ++h) {
@@ -152,47 +128,6 @@ Status CudaStream::append(const RotateAppendParams& params) {
   return {};
 }
 
-Result<const DeviceKvHead*> CudaStream::send_heads(const KvView& kv) {
-  // The operations of one layer of a prompt see the same heads.
-  const bool repeats = phase_ == Phase::kPrompt && !kv.heads.empty();
-  if (repeats && sent_heads_.heads == kv.heads.data() && sent_heads_.length == kv.heads.front().length)
-    return sent_heads_.sent;
-  const auto pages_for = [&](const KvHeadView& head) { return (head.length + kv.page_slots - 1) / kv.page_slots; };
-  // With room to grow: the tables of the next tokens lie at the same places.
-  const auto room_for = [&](const KvHeadView& head) { return (pages_for(head) / kTableStep + 1) * kTableStep; };
-  const auto listed_of = [](const KvHeadView& head) { return std::min(head.listed, head.length); };
-  int64_t pages = 0;
-  int64_t listed = 0;
-  for (const KvHeadView& head : kv.heads) {
-    pages += room_for(head);
-    listed += listed_of(head);
-  }
-  EI_ASSIGN_OR_RETURN(const CudaStaging::Piece piece, staging_.take(kv.heads.size() * sizeof(DeviceKvHead) +
-                                                                    static_cast<size_t>(pages) * sizeof(void*) +
-                                                                    static_cast<size_t>(listed) * sizeof(int32_t)));
-  Packer packer(piece);
-  const auto heads = packer.take<DeviceKvHead>(static_cast<int64_t>(kv.heads.size()));
-  const auto tables = packer.take<const void*>(pages);
-  const auto positions = packer.take<int32_t>(listed);
-  int64_t page = 0;
-  int64_t position = 0;
-  for (size_t h = 0; h < kv.heads.size(); ++h) {
-    const KvHeadView& head = kv.heads[h];
-    std::copy_n(head.key_pages, pages_for(head), tables.host + page);
-    std::copy_n(head.listed_positions, listed_of(head), positions.host + position);
-    heads.host[h] = {.pages = tables.device + page,
-                     .listed_positions = listed_of(head) > 0 ? positions.device + position : nullptr,
-                     .length = static_cast<int32_t>(head.length),
-                     .listed = static_cast<int32_t>(listed_of(head)),
-                     .tail_position = head.tail_position};
-    page += room_for(head);
-    position += listed_of(head);
-  }
-  EI_RETURN_IF_ERROR(send(piece));
-  if (repeats) sent_heads_ = {kv.heads.data(), kv.heads.front().length, heads.device};
-  return const_cast<const DeviceKvHead*>(heads.device);
-}
-
 // The plan is filled when the stream gets there, so its lists are sent then, from memory that has room for the longest
 // that can be. Segments are numbered from the one of the first row on, whatever the plan begins with.
 Result<DevicePlan> CudaStream::send_plan(const kernels::AttentionParams& params) {
@@ -209,7 +144,7 @@ Result<DevicePlan> CudaStream::send_plan(const kernels::AttentionParams& params)
   EI_ASSIGN_OR_RETURN(void* memory, plan_.device(bytes));
   EI_ASSIGN_OR_RETURN(void* order, plan_order_.device(static_cast<size_t>(lists) * sizeof(int32_t)));
   const CudaStaging::Piece piece{static_cast<std::byte*>(pinned), static_cast<std::byte*>(memory), bytes};
-  Packer packer(piece);
+  CudaPacker packer(piece);
   const auto offsets = packer.take<int64_t>(lists + 1);
   const auto blocks = packer.take<int32_t>(most);
   const auto dense = packer.take<uint8_t>(segments);
@@ -249,21 +184,55 @@ Result<DevicePlan> CudaStream::send_plan(const kernels::AttentionParams& params)
 void CudaStream::attention(const kernels::AttentionParams& params) {
   if (!open() || params.tokens == 0) return;
   const bool timed = phase_ == Phase::kPrompt;
-  if (timed) clock_.begin(stream_, &times_.attention_s);
+  if (timed) begin_clock(&times_.attention_s);
   // A plan is filled on the host between the operations before it and this one.
   at_once_ = params.plan != nullptr;
   if (at_once_) run_recorded();
   note(attend(params));
   at_once_ = false;
-  if (timed) clock_.end(stream_);
+  if (timed) end_clock();
+}
+
+Status CudaStream::decode(const kernels::AttentionParams& params, const DeviceRows& q, const DeviceRows& out) {
+  EI_ASSIGN_OR_RETURN(const DeviceKvHead* heads, send_heads(params.kv));
+  const auto kv_heads = static_cast<int32_t>(params.kv.heads.size());
+  kernels::cuda::DecodeParams decode{.q = q.data,
+                                     .out = out.data,
+                                     .q_type = q.type,
+                                     .out_type = out.type,
+                                     .q_stride = q.stride,
+                                     .out_stride = out.stride,
+                                     .tokens = params.tokens,
+                                     .num_heads = params.num_heads,
+                                     .scale = params.scale,
+                                     .window = params.window,
+                                     .kv = {.type = params.kv.key_type,
+                                            .head_dim = params.kv.head_dim,
+                                            .page_slots = params.kv.page_slots,
+                                            .kv_heads = kv_heads,
+                                            .heads = heads}};
+  const size_t bytes = kernels::cuda::decode_workspace_bytes(device_.traits(), decode);
+  EI_ASSIGN_OR_RETURN(decode.workspace, decode_room_.device(bytes));
+  if (decode.workspace != decode_zeroed_) {  // before anything that is recorded
+    EI_RETURN_IF_ERROR(
+        cuda_status(cudaMemsetAsync(decode.workspace, 0, decode_room_.device_bytes(), stream_), "attention"));
+    decode_zeroed_ = decode.workspace;
+  }
+  submit([=, this] { return kernels::cuda::launch_decode(device_.traits(), decode, stream_); }, q, out, decode.tokens,
+         decode.num_heads, decode.scale, decode.window, kv_heads, heads, decode.workspace);
+  return {};
 }
 
 Status CudaStream::attend(const kernels::AttentionParams& params) {
   const int64_t width = int64_t{params.num_heads} * params.kv.head_dim;
   const DeviceRows q = rows_of({const_cast<float*>(params.q), params.tokens, width, params.q_stride});
   const DeviceRows out = for_products({params.out, params.tokens, width, params.out_stride});
-  EI_ASSIGN_OR_RETURN(const DeviceKvHead* heads, send_heads(params.kv));
   const DevicePages pages = pages_of(params.kv);
+  const bool fast = pages.blocked && fits_pieces(q) && fits_pieces(out);
+  if (fast && phase_ == Phase::kGeneration && params.plan == nullptr && params.tokens <= kDecodeTokens &&
+      rows_are_last(params))
+    return decode(params, q, out);
+  EI_ASSIGN_OR_RETURN(const DeviceKvHead* heads, readable_heads(params.kv));
   DevicePlan plan;
   if (params.plan != nullptr && params.plan == chosen_.plan) {
     plan = chosen_.lists;
@@ -272,7 +241,7 @@ Status CudaStream::attend(const kernels::AttentionParams& params) {
   }
   const auto kv_heads = static_cast<int32_t>(params.kv.heads.size());
   const bool in_blocks = params.plan == nullptr || plan.block % kernels::cuda::kBlockKeys == 0;
-  if (!pages.blocked || !in_blocks || !fits_pieces(q) || !fits_pieces(out)) {
+  if (!fast || !in_blocks) {
     const kernels::cuda::AnyAttention any{.q = q,
                                           .out = out,
                                           .num_heads = params.num_heads,
@@ -288,35 +257,11 @@ Status CudaStream::attend(const kernels::AttentionParams& params) {
            any.first_position, any.scale, any.window, heads);
     return {};
   }
-  const kernels::cuda::DeviceKv kv{.type = params.kv.key_type,
+  const kernels::cuda::DeviceKv kv{.type = host_type(params.kv.key_type),
                                    .head_dim = params.kv.head_dim,
                                    .page_slots = params.kv.page_slots,
                                    .kv_heads = kv_heads,
                                    .heads = heads};
-  if (phase_ == Phase::kGeneration && params.plan == nullptr && params.tokens <= kDecodeTokens &&
-      rows_are_last(params)) {
-    kernels::cuda::DecodeParams decode{.q = q.data,
-                                       .out = out.data,
-                                       .q_type = q.type,
-                                       .out_type = out.type,
-                                       .q_stride = q.stride,
-                                       .out_stride = out.stride,
-                                       .tokens = params.tokens,
-                                       .num_heads = params.num_heads,
-                                       .scale = params.scale,
-                                       .window = params.window,
-                                       .kv = kv};
-    const size_t bytes = kernels::cuda::decode_workspace_bytes(device_.traits(), decode);
-    EI_ASSIGN_OR_RETURN(decode.workspace, decode_room_.device(bytes));
-    if (decode.workspace != decode_zeroed_) {  // before anything that is recorded
-      EI_RETURN_IF_ERROR(
-          cuda_status(cudaMemsetAsync(decode.workspace, 0, decode_room_.device_bytes(), stream_), "attention"));
-      decode_zeroed_ = decode.workspace;
-    }
-    submit([=, this] { return kernels::cuda::launch_decode(device_.traits(), decode, stream_); }, q, out, decode.tokens,
-           decode.num_heads, decode.scale, decode.window, kv_heads, heads, decode.workspace);
-    return {};
-  }
   EI_ASSIGN_OR_RETURN(void* workspace, prefill_room_.device(kernels::cuda::prefill_workspace_bytes()));
   const kernels::cuda::PrefillParams prefill{.q = q.data,
                                              .out = out.data,
@@ -350,7 +295,7 @@ void CudaStream::window_scores(const kernels::WindowScoreParams& params) {
 Status CudaStream::score_window(const kernels::WindowScoreParams& params) {
   std::vector<int64_t> lengths;
   for (const KvHeadView& head : params.kv.heads) lengths.push_back(head.length);
-  EI_ASSIGN_OR_RETURN(const DeviceKvHead* heads, send_heads(params.kv));
+  EI_ASSIGN_OR_RETURN(const DeviceKvHead* heads, readable_heads(params.kv));
   kernels::cuda::WindowScores scores{.q = params.q,
                                      .q_stride = params.q_stride,
                                      .positions = params.positions,

@@ -21,23 +21,23 @@ void CudaStream::matmul(const Weight& weight, Matrix x, Matrix y, const Weight* 
     return;
   }
   const bool timed = phase_ == Phase::kPrompt;  // a generated token is too short for a clock around each product
-  if (timed) clock_.begin(stream_, &times_.matmul_s);
+  if (timed) begin_clock(&times_.matmul_s);
   multiply(matrix, x, y, vector_of(bias));
-  if (timed) clock_.end(stream_);
+  if (timed) end_clock();
 }
 
 void CudaStream::run_held() {
   const HeldProduct product = std::exchange(held_, {});
   if (product.weight == nullptr) return;
-  clock_.begin(stream_, &times_.matmul_s);
+  begin_clock(&times_.matmul_s);
   multiply(*product.weight, product.x, product.y, nullptr);
-  clock_.end(stream_);
+  end_clock();
 }
 
 void CudaStream::add_held(const HeldProduct& product, const DeviceRows& sum) {
-  clock_.begin(stream_, &times_.matmul_s);
+  begin_clock(&times_.matmul_s);
   multiply_rows(*product.weight, rows_of(product.x), sum, nullptr, CudaProducts::Into::kAdded);
-  clock_.end(stream_);
+  end_clock();
 }
 
 void CudaStream::multiply(const CudaWeight& weight, Matrix x, Matrix y, const float* bias) {

@@ -18,14 +18,14 @@ template <typename Work>
 void CudaStream::measure(double* seconds, Work work) {
   if (!open()) return;
   run_recorded();
-  clock_.begin(stream_, seconds);
+  begin_clock(seconds);
   note(work());
-  clock_.end(stream_);
+  end_clock();
 }
 
 void CudaStream::block_extremes(const kernels::BlockExtremesParams& params) {
   measure(&times_.profile_s, [&]() -> Status {
-    EI_ASSIGN_OR_RETURN(const DeviceKvHead* heads, send_heads(params.kv));
+    EI_ASSIGN_OR_RETURN(const DeviceKvHead* heads, readable_heads(params.kv));
     return kernels::cuda::launch_block_extremes(pages_of(params.kv), heads, params, stream_);
   });
 }
@@ -48,7 +48,7 @@ void CudaStream::row_scores(const kernels::RowScoreParams&) {
 
 void CudaStream::pack_keys(const kernels::PackKeysParams& params) {
   measure(&times_.profile_s, [&]() -> Status {
-    EI_ASSIGN_OR_RETURN(const DeviceKvHead* heads, send_heads(params.kv));
+    EI_ASSIGN_OR_RETURN(const DeviceKvHead* heads, readable_heads(params.kv));
     const SegmentGrid& grid = params.index.shape.grid;
     const int32_t super_keys = kernels::blocks_per_super(grid) * grid.block;
     const kernels::cuda::PackSupers pack{.pages = pages_of(params.kv),
@@ -66,7 +66,7 @@ void CudaStream::pack_keys(const kernels::PackKeysParams& params) {
 
 void CudaStream::peak_scores(const kernels::PeakScoreParams& params, std::span<const uint8_t> segments) {
   measure(&times_.profile_s, [&]() -> Status {
-    EI_ASSIGN_OR_RETURN(const DeviceKvHead* heads, send_heads(params.kv));
+    EI_ASSIGN_OR_RETURN(const DeviceKvHead* heads, readable_heads(params.kv));
     kernels::cuda::RatingParams rating{.rows = params.rows,
                                        .q = params.q,
                                        .q_stride = params.q_stride,

@@ -34,11 +34,11 @@ struct SelectShared {
   uint32_t rounds[kHeld];
 };
 
-// The `count`-th largest of the keys that the threads hold, kEach a thread (0 where there is none), bit by bit from the
-// top. `wanted`: how many of those that equal it are among them. Where a shorter prefix separates them already, the
-// result lies just below it and none of its equals is wanted.
+// The `count`-th largest of the keys that the threads hold, `rounds` of kEach a thread (0 where there is none), bit by
+// bit from the top. `wanted`: how many of those that equal it are among them. Where a shorter prefix separates them
+// already, the result lies just below it and none of its equals is wanted.
 template <int kEach>
-__device__ inline uint32_t nth_largest(SelectShared& shared, const uint32_t (&keys)[kEach], int32_t count,
+__device__ inline uint32_t nth_largest(SelectShared& shared, const uint32_t (&keys)[kEach], int rounds, int32_t count,
                                        int32_t& wanted) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   const int warp = static_cast<int>(threadIdx.x / 32);
@@ -48,7 +48,10 @@ __device__ inline uint32_t nth_largest(SelectShared& shared, const uint32_t (&ke
     const uint32_t candidate = found | 1u << bit;
     int32_t mine = 0;
 #pragma unroll
-    for (int i = 0; i < kEach; ++i) mine += keys[i] >= candidate ? 1 : 0;
+    for (int i = 0; i < kEach; ++i) {
+      if (i >= rounds) break;
+      mine += keys[i] >= candidate ? 1 : 0;
+    }
     mine = __reduce_add_sync(~0u, mine);
     // Two rows in turn: whoever writes one again has waited for those who read it.
     if (lane == 0) shared.reached[bit % 2][warp] = mine;
@@ -83,10 +86,12 @@ __device__ void take_largest(SelectShared& shared, int32_t size, int32_t count, 
   uint32_t prefix = 0;
   int32_t wanted = count;  // of the keys that begin with the prefix
   const bool few = size <= kHeld * kSelectThreads;
+  const int most = few ? (size + kSelectThreads - 1) / kSelectThreads : kHeld;  // rounds that hold anything
   uint32_t held[kHeld];
   const auto hold = [&](int32_t begin) {
 #pragma unroll
     for (int r = 0; r < kHeld; ++r) {
+      if (r >= most) break;
       const int32_t i = begin + thread + r * kSelectThreads;
       held[r] = i < size ? key(i) : 0u;
     }
@@ -94,7 +99,7 @@ __device__ void take_largest(SelectShared& shared, int32_t size, int32_t count, 
   __syncthreads();  // the shared memory may be in use for what came before
   if (few) {
     hold(0);
-    prefix = nth_largest(shared, held, count, wanted);
+    prefix = nth_largest(shared, held, most, count, wanted);
   }
   const auto count_digit = [&](uint32_t value, bool there, uint32_t mask, int shift) {
     const bool counts = there && (value & mask) == prefix;
@@ -144,6 +149,7 @@ __device__ void take_largest(SelectShared& shared, int32_t size, int32_t count, 
     uint32_t mine = 0;  // counts of round `lane`
 #pragma unroll
     for (int r = 0; r < kHeld; ++r) {
+      if (r >= most) break;
       const bool there = begin + thread + r * kSelectThreads < size;
       const auto above = static_cast<uint32_t>(__popc(__ballot_sync(~0u, there && held[r] > prefix)));
       const auto same = static_cast<uint32_t>(__popc(__ballot_sync(~0u, there && held[r] == prefix)));
@@ -166,6 +172,7 @@ __device__ void take_largest(SelectShared& shared, int32_t size, int32_t count, 
     uint32_t rounds = 0;
 #pragma unroll
     for (int r = 0; r < kHeld; ++r) {
+      if (r >= most) break;
       const int32_t i = begin + thread + r * kSelectThreads;
       const bool above = i < size && held[r] > prefix;
       const bool same = i < size && held[r] == prefix;

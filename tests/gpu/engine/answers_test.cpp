@@ -20,6 +20,8 @@ namespace {
 // Where the embedded model is sure of itself a rounding to bf16 shows most: at its worst position of this text the
 // CPU's own bf16 products are 0.014 away from exact arithmetic, ggml's 0.019.
 constexpr double kSharpest = 0.02;
+// Three bits of mantissa in keys and values, where bf16 has seven (docs/gpu.md).
+constexpr double kFp8Divergence = 0.012;
 
 const Engine& on(const std::string& device) {
   static std::map<std::string, std::unique_ptr<Engine>> engines;
@@ -165,6 +167,33 @@ TEST(CudaAnswers, ACacheSavedOnOneSideAnswersOnTheOther) {
     const LogitsGap gap = compare_logits(logits_of(*second), logits_of(*first), other.config().vocab, kQuantisedNoise);
     EXPECT_LE(gap.kl_divergence, kSharpest / 4) << "saved by " << devices[saver];  // 0.0016 was seen
   }
+}
+
+TEST(CudaAnswers, ACacheInFp8CostsHalfTheMemoryAndLittleElse) {
+  EI_NEEDS_GPU();
+  const std::vector<int32_t> tokens = text_tokens(on("cpu"), 60);
+  const int64_t vocab = on("cuda").config().vocab;
+  const std::vector<float> expected = our_logits(on("cuda"), tokens, 0, std::nullopt);
+  const LogitsGap gap =
+      compare_logits(our_logits(on("cuda"), tokens, 500, DType::kF8), expected, vocab, kQuantisedNoise);
+  record("fp8", gap);
+  std::printf("embedded model, cache in fp8: KL %.2g (mean %.2g)\n", gap.kl_divergence, gap.mean_divergence);
+  EXPECT_LE(gap.mean_divergence, kFp8Divergence);
+  SessionOptions options;
+  const auto usual = open_session(on("cuda"), options);
+  options.key_type = options.value_type = DType::kF8;
+  const auto narrow = open_session(on("cuda"), options);
+  for (Session* session : {usual.get(), narrow.get()}) ASSERT_TRUE(session->prefill(round_tokens(50)).ok());
+  EXPECT_LE(narrow->store().bytes(), usual->store().bytes() * 52 / 100);
+  for (int i = 0; i < 24; ++i) {  // by the kernel that reads codes
+    const int32_t token = likeliest(*usual);
+    EXPECT_EQ(likeliest(*narrow), token) << i;
+    for (Session* session : {usual.get(), narrow.get()}) ASSERT_TRUE(session->decode(token).ok());
+  }
+  options.value_type = DType::kBF16;
+  const auto refused = on("cuda").new_session(options);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::kUsage);
 }
 
 TEST(CudaAnswers, CompressionDropsMemoryAndKeepsAnswering) {

@@ -47,8 +47,6 @@ struct Layer {
     const int32_t first = store.next_position();
     EXPECT_TRUE(store.reserve(tokens).ok());
     const Matrix qkv = side.put(0, normals(tokens * width(), 1000 + static_cast<uint64_t>(first)), tokens, width());
-    const Matrix out = side.put(1, std::vector<float>(static_cast<size_t>(tokens * heads() * c.head_dim), NAN), tokens,
-                                heads() * c.head_dim);
     std::vector<float> cos;
     std::vector<float> sin;
     const int32_t dims = c.head_dim / 2;
@@ -76,19 +74,55 @@ struct Layer {
                                    .rope = nullptr,
                                    .first_position = first},
                           .append = store.append(0, tokens)});
-    stream.attention({.q = q.data,
-                      .q_stride = q.stride,
-                      .out = out.data,
-                      .out_stride = out.stride,
-                      .tokens = tokens,
-                      .prompt = phase == Phase::kPrompt,
-                      .num_heads = static_cast<int32_t>(heads()),
-                      .first_position = first,
-                      .scale = 1.0f / std::sqrt(static_cast<float>(c.head_dim)),
-                      .window = c.window,
-                      .plan = plan,
-                      .kv = store.view(0)});
+    fed = q;
+    return attend(first, phase, plan);
+  }
+
+  // The rows of the last feed(), the first of them at this position, once more.
+  std::vector<float> attend(int32_t first, Phase phase, const BlockPlan* plan = nullptr) {
+    const Matrix out = side.put(1, std::vector<float>(static_cast<size_t>(fed.rows * heads() * c.head_dim), NAN),
+                                fed.rows, heads() * c.head_dim);
+    side.stream->attention({.q = fed.data,
+                            .q_stride = fed.stride,
+                            .out = out.data,
+                            .out_stride = out.stride,
+                            .tokens = fed.rows,
+                            .prompt = phase == Phase::kPrompt,
+                            .num_heads = static_cast<int32_t>(heads()),
+                            .first_position = first,
+                            .scale = 1.0f / std::sqrt(static_cast<float>(c.head_dim)),
+                            .window = c.window,
+                            .plan = plan,
+                            .kv = store.view(0)});
     return side.get(out);
+  }
+
+  // Keys, then values, of all slots of all heads as hosts see them.
+  std::vector<std::vector<std::byte>> rows() const {
+    std::vector<std::vector<std::byte>> all;
+    each_page([&](const KvPageShape& shape, void* page, int64_t count) {
+      std::vector<std::byte>& keys = all.emplace_back(static_cast<size_t>(count) * shape.key_row());
+      std::vector<std::byte> values(static_cast<size_t>(count) * shape.value_row());
+      EXPECT_TRUE(side.backend->read_slots(shape, page, count, keys.data(), values.data()).ok());
+      all.push_back(std::move(values));
+    });
+    return all;
+  }
+  void put_rows(const std::vector<std::vector<std::byte>>& all) const {
+    size_t next = 0;
+    each_page([&](const KvPageShape& shape, void* page, int64_t count) {
+      EXPECT_TRUE(side.backend->write_slots(shape, page, count, all[next].data(), all[next + 1].data()).ok());
+      next += 2;
+    });
+  }
+  template <typename Visit>
+  void each_page(Visit visit) const {
+    const KvView view = store.view(0);
+    const KvPageShape shape{view.page_slots, view.head_dim, view.key_type, view.value_type};
+    for (const KvHeadView& head : view.heads)
+      for (int64_t slot = 0; slot < head.length; slot += view.page_slots)
+        visit(shape, const_cast<void*>(head.key_pages[slot / view.page_slots]),
+              std::min<int64_t>(view.page_slots, head.length - slot));
   }
 
   // Scores, then entropies.
@@ -131,6 +165,7 @@ struct Layer {
   Case c;
   kv::Store store;
   std::unique_ptr<Weight> gain;
+  Matrix fed{};  // queries, rotated
 };
 
 std::vector<Case> cases() {
@@ -218,6 +253,76 @@ TEST_P(CudaAttention, ReadsThePlanWhenItsTurnComes) {
       EXPECT_LE(relative_error(rows[0], rows[1]), bound_of(c));
     }
   }
+}
+
+// Beside the reference on the same rows in f16; and beside what the rows were before they were rounded.
+TEST_P(CudaAttention, ReadsACacheInFp8AsItsRowsInF16) {
+  const BlockPlan plan{.grid = {128, 8},
+                       .kv_heads = 2,
+                       .first_segment = 1,
+                       .num_segments = 2,
+                       .dense = {0, 0},
+                       .offsets = {0, 3, 9, 13, 20},
+                       .blocks = {0, 3, 15, 0, 1, 17, 20, 30, 31, 2, 4, 5, 8, 0, 2, 9, 16, 22, 25, 29}};
+  for (const int32_t head_dim : {64, 80, 96, 128, 256}) {
+    for (const Case& shape :
+         {Case{.compacted = true}, Case{.group = 7}, Case{.group = 1, .window = 70, .normed = true}}) {
+      Case c = shape;
+      c.head_dim = head_dim;
+      c.key_type = c.value_type = DType::kF8;
+      Case wide = c;
+      wide.key_type = wide.value_type = DType::kF16;
+      SCOPED_TRACE(name_of(c));
+      Layer ours("cuda", c, GetParam());
+      Layer reference("reference", wide);
+      const auto feed = [&](int64_t tokens, Phase phase, const BlockPlan* of = nullptr) {
+        const int32_t first = ours.store.next_position();
+        const std::vector<float> mine = ours.feed(tokens, phase, of);
+        const std::vector<float> unrounded = reference.feed(tokens, phase, of);
+        const auto before = reference.rows();
+        reference.put_rows(ours.rows());
+        EXPECT_LE(relative_error(mine, reference.attend(first, phase, of)), 2e-3);
+        EXPECT_LE(relative_error(mine, unrounded), 0.1);
+        EXPECT_NE(reference.rows(), before);
+      };
+      feed(200, Phase::kPrompt);
+      if (c.window == 0) feed(120, Phase::kPrompt, &plan);
+      if (c.compacted) {
+        ours.drop();
+        reference.drop();
+        EXPECT_EQ(ours.rows(), reference.rows());
+        feed(60, Phase::kPrompt);
+      }
+      for (int i = 0; i < 4; ++i) feed(1, Phase::kGeneration);
+      if (c.window == 0) {
+        EXPECT_LE(relative_error(ours.window_scores(32), reference.window_scores(32)), 2e-3);
+      }
+    }
+  }
+}
+
+TEST(CudaStore, InFp8IsSavedInF16AndLoadedBack) {
+  EI_NEEDS_GPU();
+  const kv::TempFolder folder;
+  const Case c{.key_type = DType::kF8, .value_type = DType::kF8, .head_dim = 128, .compacted = true};
+  Layer ours("cuda", c);
+  ours.feed(300, Phase::kPrompt);
+  ours.drop();
+  const std::string path = folder.file("cache");
+  ASSERT_TRUE(ours.store.save(path, 5).ok());
+  const Side reference("reference");
+  auto elsewhere = kv::Store::load(path, 5, *reference.backend);
+  ASSERT_TRUE(elsewhere.ok()) << elsewhere.error().message;
+  EXPECT_EQ(elsewhere->config().key_type, DType::kF16);
+  const std::string again = folder.file("again");
+  ASSERT_TRUE(elsewhere->save(again, 5).ok());
+  EXPECT_EQ(kv::read_all(again), kv::read_all(path));
+  const auto rows = ours.rows();
+  auto back = kv::Store::load(again, 5, *ours.side.backend, nullptr, nullptr, &ours.store.config());
+  ASSERT_TRUE(back.ok()) << back.error().message;
+  EXPECT_EQ(back->config().key_type, DType::kF8);
+  ours.store = std::move(back).value();
+  EXPECT_EQ(ours.rows(), rows);
 }
 
 TEST(CudaStore, SavedOnOneSideGoesOnOnTheOther) {

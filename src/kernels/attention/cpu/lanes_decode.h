@@ -89,6 +89,7 @@ struct LanesDecode {
       case DType::kF32: return body(Constant<DType::kF32>());
       case DType::kF16: return body(Constant<DType::kF16>());
       case DType::kBF16: return body(Constant<DType::kBF16>());
+      case DType::kF8: return;  // a GPU's
     }
   }
   template <typename Body>

@@ -22,7 +22,7 @@ bool hopper(const DeviceTraits& traits) {
 }
 
 void check_cache(const DeviceTraits& traits, const DeviceKv& kv, DType q_type, int32_t num_heads) {
-  EI_CHECK(serves(traits, kv.type, kv.head_dim));
+  EI_CHECK(serves(traits, host_type(kv.type), kv.head_dim));
   EI_CHECK(kv.kv_heads > 0 && num_heads % kv.kv_heads == 0);
   EI_CHECK(kv.page_slots > 0 && kv.page_slots % kBlockKeys == 0);
   EI_CHECK(q_type == kv.type || q_type == DType::kF32);
@@ -124,6 +124,7 @@ size_t prefill_workspace_bytes() { return 256; }
 
 Status launch_prefill(const DeviceTraits& traits, const PrefillParams& params, void* stream) {
   check_cache(traits, params.kv, params.q_type, params.num_heads);
+  EI_CHECK(params.kv.type != DType::kF8);
   EI_CHECK(params.q_stride % 8 == 0 && params.out_stride % 8 == 0);
   EI_CHECK(params.workspace != nullptr && params.scale > 0);
   if (params.tokens == 0) return {};

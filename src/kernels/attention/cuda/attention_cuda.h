@@ -25,7 +25,8 @@ struct DeviceKvHead {
   int32_t unused = 0;
 };
 
-// One layer. Keys and values have one type, bf16 or f16, and head_dim is 64, 96, 128 or 256. Rows of a block behind
+// One layer. Keys and values have one type, bf16 or f16 (decoding: fp8 too, whose pages lie as fp8_layout.h says), and
+// head_dim is 64, 96, 128 or 256. Rows of a block behind
 // `length` are never used, whatever they hold.
 struct DeviceKv {
   DType type = DType::kBF16;
@@ -99,7 +100,7 @@ struct DeviceTraits {
 };
 Result<DeviceTraits> device_traits(int device);
 
-// Whether the kernels serve such a cache on such a device.
+// Whether the kernels serve such a cache on such a device. One in fp8 is decoded where one in f16 is.
 bool serves(const DeviceTraits& traits, DType kv_type, int32_t head_dim);
 
 size_t prefill_workspace_bytes();

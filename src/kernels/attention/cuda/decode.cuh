@@ -1,18 +1,19 @@
 // Decoding attention: a few rows against long caches, bound by memory. Every warp has a pipeline of its own: it brings
 // 16 keys of each tile, multiplies them by mma.sync and keeps its own softmax; the warps of a CTA are put together at
 // the end of a line, the CTAs of a line by whoever is last. Copies are asynchronous ones of 16 bytes, on Hopper too:
-// bulk copies were no faster there (labs/cuda).
+// bulk copies were no faster there (labs/cuda). Of a cache in fp8 codes are copied (decode_codes.cuh).
 #pragma once
 
 #include <cstdint>
 
+#include "kernels/attention/cuda/decode_codes.cuh"
 #include "kernels/attention/cuda/decode_work.cuh"
 #include "kernels/attention/cuda/mma.cuh"
 #include "kernels/attention/cuda/rows.cuh"
 
 namespace ei::kernels::cuda {
 
-template <int kHeadDim, typename T>
+template <int kHeadDim, typename T, bool kCodes>
 struct Decode {
   static constexpr int kDim = kHeadDim;
   static constexpr KvLayout kLayout{kDim, 2};
@@ -21,10 +22,12 @@ struct Decode {
   static constexpr int kWarps = kDim == 256 ? 2 : 4;  // two such CTAs fit on an SM
   static constexpr int kThreads = 32 * kWarps;
   static constexpr int kTileKeys = 16 * kWarps;
-  static constexpr int kStageBytes = 2 * kBlockBytes;  // of one warp
-  static constexpr int kStages = 2;
+  static constexpr int kBroughtBytes = kCodes ? Fp8Layout{kDim}.block_bytes() : kBlockBytes;  // of a block
+  static constexpr int kStageBytes = 2 * kBroughtBytes;                                       // of one warp
+  static constexpr int kStages = kCodes ? 4 : 2;  // about as many bytes on their way
+  static constexpr int kWarpBytes = kStages * kStageBytes;
   static constexpr int kPartFloats = kLineRows * (kDim + 2);
-  static constexpr int kDynamicBytes = kWarps * kStages * kStageBytes;
+  static constexpr int kDynamicBytes = kWarps * kWarpBytes;
   static_assert(kWarps / 2 * kPartFloats * 4 <= kDynamicBytes);
 
   struct Shared {
@@ -45,7 +48,12 @@ struct Decode {
 
   __device__ __forceinline__ const uint8_t* block_address(int32_t block) const {
     const int32_t page = block / args.page_blocks;
-    return static_cast<const uint8_t*>(head.pages[page]) + int64_t{block - page * args.page_blocks} * kBlockBytes;
+    return static_cast<const uint8_t*>(head.pages[page]) + int64_t{block - page * args.page_blocks} * kBroughtBytes;
+  }
+
+  static __device__ __forceinline__ int placed(int offset) {
+    if constexpr (kCodes) return CodeProducts<kDim>::place_of(offset);
+    return offset;
   }
 
   // Starts copying this warp's 16 keys of `tile` into stage `to_stage`; blocks wholly behind the length are left out.
@@ -57,8 +65,8 @@ struct Decode {
       const int32_t block = slot / kBlockKeys + i;
       if (block * kBlockKeys < head.length) {
         const uint8_t* from = block_address(block);
-        for (int offset = lane() * 16; offset < kBlockBytes; offset += 32 * 16)
-          copy_piece(to + i * kBlockBytes + offset, from + offset, true);
+        for (int offset = lane() * 16; offset < kBroughtBytes; offset += 32 * 16)
+          copy_piece(to + i * kBroughtBytes + placed(offset), from + offset, true);
       }
     }
     commit_copies();
@@ -100,8 +108,8 @@ struct Decode {
       const int64_t index = row_index(line.row + lane() / 4 + 8 * half, args.q_stride);
 #pragma unroll
       for (int pair = 0; pair < kDim / 8; ++pair) {
-        q[pair * 2 + half] =
-            index < 0 ? 0u : load_query_pair<T>(args.q, args.q_type, index + pair * 8 + lane() % 4 * 2);
+        const int column = kCodes ? CodeProducts<kDim>::query_column(pair, lane()) : pair * 8 + lane() % 4 * 2;
+        q[pair * 2 + half] = index < 0 ? 0u : load_query_pair<T>(args.q, args.q_type, index + column);
       }
     }
   }
@@ -125,10 +133,14 @@ struct Decode {
     for (int tile = begin; tile < end; ++tile) {
       await(tile + kStages - 1 < end);
       const int32_t slot = first_slot(tile);
-      if (slot + 16 > head.length) clear_values(slot);
       float scores[8];
       const uint32_t blocks = tiles + stage * kStageBytes;
-      BlockProducts<kDim, T>::template keys<2>(scores, q, blocks);
+      if constexpr (kCodes) {
+        CodeProducts<kDim>::keys(scores, q, blocks);
+      } else {
+        if (slot + 16 > head.length) clear_values(slot);
+        BlockProducts<kDim, T>::template keys<2>(scores, q, blocks);
+      }
       if (args.softcap > 0) cap_scores(scores, args.scale, args.softcap);
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
@@ -140,7 +152,11 @@ struct Decode {
         scale_rows(out, factor[0], factor[1]);
       uint32_t weights[4];
       pack_weights<T>(scores, weights);
-      BlockProducts<kDim, T>::template values<2>(out, weights, blocks);
+      if constexpr (kCodes) {
+        CodeProducts<kDim>::values(out, weights, blocks, head.length - slot);
+      } else {
+        BlockProducts<kDim, T>::template values<2>(out, weights, blocks);
+      }
       __syncwarp();
       if (tile + kStages < end) bring(tile + kStages, stage);
       stage = stage + 1 == kStages ? 0 : stage + 1;
@@ -224,7 +240,10 @@ struct Decode {
       }
       const float inverse = sum > 0 ? 1.0f / sum : 0.0f;
 #pragma unroll
-      for (int i = 0; i < kDim / 32; ++i) store_one(index + i * 32 + lane(), values[i] * inverse);
+      for (int i = 0; i < kDim / 32; ++i) {
+        const int column = kCodes ? CodeProducts<kDim>::sum_column(i * 32 + lane()) : i * 32 + lane();
+        store_one(index + column, values[i] * inverse);
+      }
       if (args.log_sum != nullptr && lane() == 0) {
         const int64_t heads = static_cast<int64_t>(args.kv_heads) * args.group;
         args.log_sum[row_index(line.row + row, heads * kDim) / kDim] = log_of_sum(best, sum);
@@ -308,14 +327,14 @@ struct Decode {
   }
 };
 
-template <int kDim, typename T>
-__global__ void __launch_bounds__(Decode<kDim, T>::kThreads, 1)
+template <int kDim, typename T, bool kCodes>
+__global__ void __launch_bounds__(Decode<kDim, T, kCodes>::kThreads, 1)
     decode_attention(const __grid_constant__ DecodeArgs args) {
-  using Kernel = Decode<kDim, T>;
+  using Kernel = Decode<kDim, T, kCodes>;
   extern __shared__ __align__(1024) uint8_t decode_tiles[];
   __shared__ typename Kernel::Shared shared;
   const auto tiles = static_cast<uint32_t>(__cvta_generic_to_shared(decode_tiles));
-  const uint32_t own = threadIdx.x / 32 * Kernel::kStages * Kernel::kStageBytes;
+  const uint32_t own = threadIdx.x / 32 * Kernel::kWarpBytes;
   Kernel{args, shared, tiles + own, reinterpret_cast<float*>(decode_tiles)}.run();
 }
 

@@ -6,10 +6,10 @@
 
 namespace ei::kernels::cuda {
 
-template <int kDim, typename T>
+template <int kDim, typename T, bool kCodes = false>
 cudaError_t launch_decode_type(const DecodeArgs& args, int ctas, cudaStream_t stream) {
-  using Kernel = Decode<kDim, T>;
-  const auto kernel = decode_attention<kDim, T>;
+  using Kernel = Decode<kDim, T, kCodes>;
+  const auto kernel = decode_attention<kDim, T, kCodes>;
   const cudaError_t error =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Kernel::kDynamicBytes);
   if (error != cudaSuccess) return error;
@@ -19,6 +19,7 @@ cudaError_t launch_decode_type(const DecodeArgs& args, int ctas, cudaStream_t st
 
 template <int kDim>
 cudaError_t launch_decode_dim(const DecodeArgs& args, DType kv_type, int ctas, cudaStream_t stream) {
+  if (kv_type == DType::kF8) return launch_decode_type<kDim, __half, true>(args, ctas, stream);
   return kv_type == DType::kF16 ? launch_decode_type<kDim, __half>(args, ctas, stream)
                                 : launch_decode_type<kDim, __nv_bfloat16>(args, ctas, stream);
 }

@@ -29,7 +29,7 @@ Result<DeviceTraits> device_traits(int device) {
 
 bool serves(const DeviceTraits& traits, DType kv_type, int32_t head_dim) {
   const bool dims = head_dim == 64 || head_dim == 96 || head_dim == 128 || head_dim == 256;
-  return traits.capability >= 80 && dims && kv_type != DType::kF32;
+  return traits.capability >= 80 && dims && (kv_type == DType::kBF16 || kv_type == DType::kF16);
 }
 
 }  // namespace ei::kernels::cuda

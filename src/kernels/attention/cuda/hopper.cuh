@@ -48,6 +48,15 @@ __device__ __forceinline__ void named_arrive(int id, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
+// Lanes of a warp that say by a barrier that it has read or written something: one, behind __syncwarp.
+// EI_EVERY_LANE_ARRIVES: all, for compute-sanitizer's racecheck, which does not see that what the others did comes
+// before the one's arrival.
+#ifdef EI_EVERY_LANE_ARRIVES
+inline constexpr int kLanesArriving = 32;
+#else
+inline constexpr int kLanesArriving = 1;
+#endif
+
 // EI_EQUAL_REGISTERS: all warps keep as many as they began with, for tools that add code of their own to a kernel.
 template <int kRegisters>
 __device__ __forceinline__ void give_registers() {

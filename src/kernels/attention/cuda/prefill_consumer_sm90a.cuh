@@ -53,7 +53,7 @@ struct PrefillConsumer {
   }
   __device__ __forceinline__ void leave(int slot) {
     __syncwarp();
-    if (lane() == 0) barrier_arrive(&shared.item_empty[slot]);
+    if (lane() < kLanesArriving) barrier_arrive(&shared.item_empty[slot]);
   }
 
   __device__ __forceinline__ void load_queries(const PrefillItem& item, uint32_t (&q)[kQueryWords]) {
@@ -156,7 +156,7 @@ struct PrefillConsumer {
   }
   __device__ __forceinline__ void release(int stage) {
     __syncwarp();  // all lanes have read the positions of the tile
-    if (lane() == 0) barrier_arrive(&shared.empty[stage]);
+    if (lane() < kLanesArriving) barrier_arrive(&shared.empty[stage]);
   }
 
   __device__ __forceinline__ void write(const PrefillItem& item, const float (&out)[kDim / 2],

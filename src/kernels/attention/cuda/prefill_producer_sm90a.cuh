@@ -97,6 +97,8 @@ struct PrefillProducer {
       shared.masked[at.stage] = masked ? 1 : 0;
       barrier_expect(&shared.full[at.stage],
                      (kTileBlocks - __popc(specials)) * kBlockBytes + __popc(partial) * kHalfBytes);
+    } else if (lane < kLanesArriving) {
+      barrier_arrive(&shared.full[at.stage]);
     }
     __syncwarp();
     const uint32_t to = stage + lane * kBlockBytes;

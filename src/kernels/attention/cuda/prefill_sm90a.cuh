@@ -78,12 +78,12 @@ __global__ void __launch_bounds__(PrefillShared<Config>::kThreads, 1)
   __shared__ PrefillShared<Config> shared;
   if (threadIdx.x == 0) {
     for (int i = 0; i < Config::kStages; ++i) {
-      barrier_init(&shared.full[i], 1);
-      barrier_init(&shared.empty[i], PrefillShared<Config>::kConsumerWarps);
+      barrier_init(&shared.full[i], kLanesArriving);
+      barrier_init(&shared.empty[i], PrefillShared<Config>::kConsumerWarps * kLanesArriving);
     }
     for (int i = 0; i < kItemSlots; ++i) {
       barrier_init(&shared.item_full[i], 1);
-      barrier_init(&shared.item_empty[i], PrefillShared<Config>::kConsumerWarps);
+      barrier_init(&shared.item_empty[i], PrefillShared<Config>::kConsumerWarps * kLanesArriving);
     }
     barrier_init_fence();
   }

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "kernels/pages/cuda/fp8_elements.cuh"
 #include "kernels/pages/cuda/page_elements.cuh"
 
 namespace ei::kernels::cuda {
@@ -37,9 +38,25 @@ __device__ void write_halves(const DevicePages& pages, void* page, int64_t slot,
   }
 }
 
+__device__ void write_codes(const DevicePages& pages, void* page, int64_t slot, bool value, const float* head,
+                            int lane) {
+  const Fp8Layout layout = pages.codes();
+  float largest = 0;
+  for (int32_t i = lane; i < layout.head_dim; i += 32) largest = fmaxf(largest, fabsf(head[i]));
+  const int32_t exponent = Fp8Layout::exponent_for(warp_max(largest));
+  const float less = __int_as_float((127 - exponent) << 23);
+  auto* codes = static_cast<char*>(page) + layout.row(slot, value);
+  for (int32_t i = 4 * lane; i < layout.head_dim; i += 4 * 32)
+    *reinterpret_cast<uint32_t*>(codes + i) =
+        narrow_four(head[i] * less, head[i + 1] * less, head[i + 2] * less, head[i + 3] * less);
+  if (lane == 0) static_cast<int8_t*>(page)[layout.exponent(slot, value)] = static_cast<int8_t>(exponent);
+}
+
 __device__ void write_row(const DevicePages& pages, void* page, int64_t slot, bool value, const float* head, int lane) {
   const DType type = pages.type(value);
-  if (type == DType::kF32) {
+  if (type == DType::kF8) {
+    write_codes(pages, page, slot, value, head, lane);
+  } else if (type == DType::kF32) {
     write_elements<float>(pages, page, slot, value, head, lane);
   } else if (type == DType::kBF16) {
     write_halves<__nv_bfloat16>(pages, page, slot, value, head, lane);
@@ -48,11 +65,28 @@ __device__ void write_row(const DevicePages& pages, void* page, int64_t slot, bo
   }
 }
 
-__device__ void rotate(const RotateAppend& params, int64_t token, float* head, int lane) {
+// Angles of a lane's first pairs, on their way while the head itself is.
+struct EarlyAngles {
+  static constexpr int kPairs = 2;  // of each lane: heads of 128
+  float cos[kPairs];
+  float sin[kPairs];
+  __device__ EarlyAngles(const RotateAppend& params, int64_t token, int lane) {
+    const int32_t half = params.dims / 2;
+#pragma unroll
+    for (int k = 0; k < kPairs; ++k) {
+      const int32_t i = lane + 32 * k;
+      cos[k] = i < half ? params.cos[token * half + i] : 0.0f;
+      sin[k] = i < half ? params.sin[token * half + i] : 0.0f;
+    }
+  }
+};
+
+__device__ void rotate(const RotateAppend& params, int64_t token, const EarlyAngles& early, float* head, int lane) {
   const int32_t half = params.dims / 2;
+#pragma unroll 2
   for (int32_t i = lane; i < half; i += 32) {
-    const float cos = params.cos[token * half + i];
-    const float sin = params.sin[token * half + i];
+    const float cos = i < 32 ? early.cos[0] : i < 64 ? early.cos[1] : params.cos[token * half + i];
+    const float sin = i < 32 ? early.sin[0] : i < 64 ? early.sin[1] : params.sin[token * half + i];
     float& a = head[params.interleaved ? 2 * i : i];
     float& b = head[params.interleaved ? 2 * i + 1 : i + half];
     const float x = a;
@@ -63,23 +97,26 @@ __device__ void rotate(const RotateAppend& params, int64_t token, float* head, i
 }
 
 // One warp for one head of one token: those of Q, then of K, then of V.
-__global__ void rotate_append_kernel(RotateAppend params, int32_t heads, int32_t kv_heads) {
+__global__ void __launch_bounds__(32 * kWarps, 6)
+    rotate_append_kernel(RotateAppend params, int32_t heads, int32_t kv_heads) {
   extern __shared__ float heads_in_work[];
   const int32_t dim = params.pages.shape.head_dim;
   const int lane = static_cast<int>(threadIdx.x % 32);
   const int warp = static_cast<int>(threadIdx.x / 32);
   const int32_t all = heads + 2 * kv_heads;
-  const int64_t index = static_cast<int64_t>(blockIdx.x) * kWarps + warp;
+  const uint32_t index = blockIdx.x * kWarps + static_cast<uint32_t>(warp);
   if (index >= params.q.rows * all) return;
-  const int64_t token = index / all;
-  const auto which = static_cast<int32_t>(index % all);
+  const int64_t token = index / static_cast<uint32_t>(all);
+  const auto which = static_cast<int32_t>(index % static_cast<uint32_t>(all));
   const bool is_query = which < heads;
   const bool is_value = which >= heads + kv_heads;
   const int32_t number = is_query ? which : (which - heads) % kv_heads;
   const DeviceRows& rows = is_query ? params.q : is_value ? params.v : params.k;
   float* source = static_cast<float*>(rows.data) + token * rows.stride + static_cast<int64_t>(number) * dim;
   float* head = heads_in_work + warp * dim;
+  const EarlyAngles early(params, token, lane);
   float squares = 0;
+#pragma unroll 4
   for (int32_t i = lane; i < dim; i += 32) {
     const float value = source[i];
     head[i] = value;
@@ -91,7 +128,7 @@ __global__ void rotate_append_kernel(RotateAppend params, int32_t heads, int32_t
     for (int32_t i = lane; i < dim; i += 32) head[i] = head[i] * scale * gain[i];
   }
   __syncwarp();
-  if (!is_value) rotate(params, token, head, lane);
+  if (!is_value) rotate(params, token, early, head, lane);
   __syncwarp();
   if (is_query) {
     for (int32_t i = lane; i < dim; i += 32) source[i] = head[i];
@@ -123,8 +160,32 @@ __device__ void move_pieces(const DevicePages& pages, const PageMove& move) {
   }
 }
 
+// The same for codes and their exponents.
+__device__ void move_codes(const DevicePages& pages, const PageMove& move) {
+  const Fp8Layout layout = pages.codes();
+  const int32_t half = layout.head_dim / Fp8Layout::kPiece;
+  const auto* from = static_cast<const char*>(move.from);
+  auto* to = static_cast<char*>(move.to);
+  for (auto slot = static_cast<int32_t>(threadIdx.x / 32); slot < move.count;
+       slot += static_cast<int32_t>(blockDim.x / 32)) {
+    const int64_t source = move.from_slot + slot;
+    const int64_t target = move.to_slot + slot;
+    for (auto i = static_cast<int32_t>(threadIdx.x % 32); i < 2 * half; i += 32) {
+      const bool value = i >= half;
+      const int32_t at = (value ? i - half : i) * Fp8Layout::kPiece;
+      *reinterpret_cast<uint4*>(to + layout.row(target, value) + at) =
+          *reinterpret_cast<const uint4*>(from + layout.row(source, value) + at);
+    }
+    if (threadIdx.x % 32 < 2) {
+      const bool value = threadIdx.x % 32 == 1;
+      to[layout.exponent(target, value)] = from[layout.exponent(source, value)];
+    }
+  }
+}
+
 __global__ void move_kernel(DevicePages pages, const __grid_constant__ Moves moves) {
   const PageMove& move = moves.list[blockIdx.x];
+  if (pages.narrow()) return move_codes(pages, move);
   if (pages.blocked) return move_pieces(pages, move);
   const int32_t dim = pages.shape.head_dim;
   for (int part = 0; part < 2; ++part) {
@@ -154,6 +215,7 @@ Status launch_rotate_append(const RotateAppend& params, void* stream) {
   const auto kv_heads = static_cast<int32_t>(params.k.cols / dim);
   const int64_t count = params.q.rows * (heads + 2 * kv_heads);
   if (count == 0) return {};
+  EI_CHECK_LE(count, int64_t{1} << 31);
   const auto blocks = static_cast<unsigned>((count + kWarps - 1) / kWarps);
   const size_t shared = static_cast<size_t>(kWarps) * static_cast<size_t>(dim) * sizeof(float);
   rotate_append_kernel<<<blocks, kWarps * 32, shared, static_cast<cudaStream_t>(stream)>>>(params, heads, kv_heads);

@@ -1,5 +1,5 @@
-// Both layouts that KV pages have on a GPU: blocks of 8 keys (kv_layout.h) where the attention kernels serve the cache,
-// otherwise plain rows (plan/kv_view.h). No CUDA header is needed to include this.
+// The layouts that KV pages have on a GPU: blocks of 8 keys (kv_layout.h) where the attention kernels serve the cache,
+// codes (fp8_layout.h), otherwise plain rows (plan/kv_view.h). No CUDA header is needed to include this.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "kernels/attention/cuda/kv_layout.h"
 #include "kernels/cuda/device_rows.h"
+#include "kernels/pages/cuda/fp8_layout.h"
 #include "plan/kv_view.h"
 
 namespace ei::kernels::cuda {
@@ -21,6 +22,8 @@ struct DevicePages {
     return {.shape = shape, .blocked = blocked, .values_at = static_cast<int64_t>(plain_page(shape).values_at)};
   }
   EI_HOST_DEVICE KvLayout layout() const { return {.head_dim = shape.head_dim, .element_bytes = 2}; }
+  EI_HOST_DEVICE bool narrow() const { return shape.key_type == DType::kF8; }  // values too
+  EI_HOST_DEVICE Fp8Layout codes() const { return {.head_dim = shape.head_dim}; }
   EI_HOST_DEVICE DType type(bool value) const { return value ? shape.value_type : shape.key_type; }
   // Elements from bytes_before() to element `dim` of `slot`, in elements of its type.
   EI_HOST_DEVICE int64_t element(int64_t slot, int32_t dim, bool value) const {

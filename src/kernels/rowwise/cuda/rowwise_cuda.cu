@@ -78,65 +78,64 @@ __global__ void add_rms_norm_kernel(Rows<From> x, Rows<float> total, const float
   for (int64_t i = threadIdx.x; i < cols; i += blockDim.x) to[i] = from_float<To>(held[i] * scale * gain[i]);
 }
 
-// The same for rows of whole fours: wide loads, and what was added stays in registers.
+// A row of whole fours in the registers of a block: read by wide loads, squared, and written normalised.
 constexpr int kFours = 4;  // of a thread
+
+struct HeldRow {
+  float4 values[kFours];
+  float sum = 0;
+
+  __device__ static int64_t place(int k) {
+    return 4 * (static_cast<int64_t>(threadIdx.x) + k * static_cast<int64_t>(blockDim.x));
+  }
+  // load(i): the four from column i on.
+  template <typename Load>
+  __device__ void take(int64_t cols, Load load) {
+#pragma unroll
+    for (int k = 0; k < kFours; ++k) {
+      if (place(k) >= cols) break;
+      const float4 value = load(place(k));
+      values[k] = value;
+      sum += value.x * value.x + value.y * value.y + value.z * value.z + value.w * value.w;
+    }
+  }
+  // By all threads of the block.
+  template <typename To>
+  __device__ void write(const float* gain, float eps, To* to, int64_t cols) const {
+    const float scale = 1.0f / sqrtf(block_sum(sum) / static_cast<float>(cols) + eps);
+#pragma unroll
+    for (int k = 0; k < kFours; ++k) {
+      if (place(k) >= cols) break;
+      const float4 by = load_four(gain + place(k));
+      const float4 value = values[k];
+      store_four(to + place(k), make_float4(value.x * scale * by.x, value.y * scale * by.y, value.z * scale * by.z,
+                                            value.w * scale * by.w));
+    }
+  }
+};
 
 template <typename From, typename To>
 __global__ void add_rms_norm_fours(Rows<From> x, Rows<float> total, const float* gain, float eps, Rows<To> y,
                                    int64_t cols) {
   const From* from = x.row(blockIdx.x);
   float* held = total.row(blockIdx.x);
-  float4 values[kFours];
-  float sum = 0;
-#pragma unroll
-  for (int k = 0; k < kFours; ++k) {
-    const int64_t i = 4 * (static_cast<int64_t>(threadIdx.x) + k * static_cast<int64_t>(blockDim.x));
-    if (i >= cols) break;
+  HeldRow row;
+  row.take(cols, [&](int64_t i) {
     const float4 more = load_four(from + i);
     float4 value = load_four(held + i);
     value = make_float4(value.x + more.x, value.y + more.y, value.z + more.z, value.w + more.w);
     store_four(held + i, value);
-    values[k] = value;
-    sum += value.x * value.x + value.y * value.y + value.z * value.z + value.w * value.w;
-  }
-  if (gain == nullptr) return;
-  To* to = y.row(blockIdx.x);
-  const float scale = 1.0f / sqrtf(block_sum(sum) / static_cast<float>(cols) + eps);
-#pragma unroll
-  for (int k = 0; k < kFours; ++k) {
-    const int64_t i = 4 * (static_cast<int64_t>(threadIdx.x) + k * static_cast<int64_t>(blockDim.x));
-    if (i >= cols) break;
-    const float4 by = load_four(gain + i);
-    const float4 value = values[k];
-    store_four(to + i, make_float4(value.x * scale * by.x, value.y * scale * by.y, value.z * scale * by.z,
-                                   value.w * scale * by.w));
-  }
+    return value;
+  });
+  if (gain != nullptr) row.write(gain, eps, y.row(blockIdx.x), cols);
 }
 
 template <typename From, typename To>
 __global__ void rms_norm_fours(Rows<From> x, const float* gain, float eps, Rows<To> y, int64_t cols) {
   const From* from = x.row(blockIdx.x);
-  float4 values[kFours];
-  float sum = 0;
-#pragma unroll
-  for (int k = 0; k < kFours; ++k) {
-    const int64_t i = 4 * (static_cast<int64_t>(threadIdx.x) + k * static_cast<int64_t>(blockDim.x));
-    if (i >= cols) break;
-    const float4 value = load_four(from + i);
-    values[k] = value;
-    sum += value.x * value.x + value.y * value.y + value.z * value.z + value.w * value.w;
-  }
-  To* to = y.row(blockIdx.x);
-  const float scale = 1.0f / sqrtf(block_sum(sum) / static_cast<float>(cols) + eps);
-#pragma unroll
-  for (int k = 0; k < kFours; ++k) {
-    const int64_t i = 4 * (static_cast<int64_t>(threadIdx.x) + k * static_cast<int64_t>(blockDim.x));
-    if (i >= cols) break;
-    const float4 by = load_four(gain + i);
-    const float4 value = values[k];
-    store_four(to + i, make_float4(value.x * scale * by.x, value.y * scale * by.y, value.z * scale * by.z,
-                                   value.w * scale * by.w));
-  }
+  HeldRow row;
+  row.take(cols, [&](int64_t i) { return load_four(from + i); });
+  row.write(gain, eps, y.row(blockIdx.x), cols);
 }
 
 __device__ float silu(float value) { return value / (1.0f + expf(-value)); }

@@ -1,0 +1,94 @@
+// What KV methods measure of keys and values: on the GPU beside the host's reading of the same cache.
+#include <gtest/gtest.h>
+
+#include "gpu/engine/sides.h"
+#include "kv/expected_attention.h"
+#include "kv/key_measure.h"
+#include "kv/store.h"
+
+namespace ei::testing {
+namespace {
+
+struct Filled {
+  Filled(const Side& side, DType type, int32_t head_dim)
+      : store(*side.backend, {.layers = 1, .kv_heads = 3, .head_dim = head_dim, .key_type = type, .value_type = type}) {
+    constexpr int64_t kTokens = 700;
+    EXPECT_TRUE(store.reserve(kTokens).ok());
+    store.append(0, kTokens);
+    const KvView view = store.view(0);
+    const KvPageShape shape{view.page_slots, head_dim, type, type};
+    uint64_t seed = 1;
+    for (const KvHeadView& head : view.heads) {
+      for (int64_t slot = 0; slot < head.length; slot += view.page_slots) {
+        const int64_t count = std::min<int64_t>(view.page_slots, head.length - slot);
+        std::vector<std::byte> rows[2];
+        for (std::vector<std::byte>& of : rows) {
+          const std::vector<float> values = normals(count * head_dim, seed++);
+          of.resize(values.size() * dtype_bytes(host_type(type)));
+          for (size_t i = 0; i < values.size(); ++i)
+            store_element(of.data(), host_type(type), static_cast<int64_t>(i), values[i]);
+        }
+        void* page = const_cast<void*>(head.key_pages[slot / view.page_slots]);
+        EXPECT_TRUE(side.backend->write_slots(shape, page, count, rows[0].data(), rows[1].data()).ok());
+      }
+    }
+    for (int h = 1; h < 3; ++h) {
+      KeepList keep;
+      for (int32_t slot = 0; slot < kTokens; ++slot)
+        if (slot % (h + 2) != 1) keep.push_back(slot);
+      EXPECT_TRUE(store.compact(0, h, keep).ok());
+    }
+  }
+  kv::Store store;
+};
+
+struct Shape {
+  DType type;
+  int32_t head_dim;
+};
+constexpr Shape kShapes[] = {{DType::kBF16, 128}, {DType::kF16, 64},   {DType::kF32, 40}, {DType::kBF16, 96},
+                             {DType::kF8, 128},   {DType::kBF16, 256}, {DType::kF8, 80}};
+
+TEST(CudaMeasures, OfKeysAreTheHosts) {
+  EI_NEEDS_GPU();
+  const Side side("cuda");
+  for (const Shape& shape : kShapes) {
+    SCOPED_TRACE(::testing::Message() << dtype_name(shape.type) << " " << shape.head_dim);
+    const Filled filled(side, shape.type, shape.head_dim);
+    const KvView view = filled.store.view(0);
+    for (const policy::KeyMeasure measure : {policy::KeyMeasure::kNorm, policy::KeyMeasure::kCosine}) {
+      const auto host = kv::measure_keys(*side.backend, view, measure, 701);
+      const auto device = kv::measure_keys(*side.stream, view, measure, 701);
+      ASSERT_TRUE(host.ok() && device.ok());
+      EXPECT_LE(relative_error(*device, *host), 1e-5);
+    }
+  }
+}
+
+TEST(CudaMeasures, OfExpectedAttentionAreTheHosts) {
+  EI_NEEDS_GPU();
+  const Side side("cuda");
+  const Rope rope;
+  for (const Shape& shape : kShapes) {
+    SCOPED_TRACE(::testing::Message() << dtype_name(shape.type) << " " << shape.head_dim);
+    const Filled filled(side, shape.type, shape.head_dim);
+    constexpr int32_t kHeads = 6;
+    const std::vector<float> queries = normals(int64_t{9} * kHeads * shape.head_dim, 50);
+    const std::vector<int32_t> positions = {690, 691, 692, 693, 694, 695, 697, 698, 699};
+    const kv::ExpectedParams params{.queries = queries,
+                                    .positions = positions,
+                                    .heads = kHeads,
+                                    .scale = 1.0f / std::sqrt(static_cast<float>(shape.head_dim)),
+                                    .rope = {.rope = &rope, .dims = shape.head_dim, .interleaved = false},
+                                    .next_position = 700,
+                                    .kv = filled.store.view(0),
+                                    .stride = 703};
+    const auto host = kv::expected_attention(*side.backend, params);
+    const auto device = kv::expected_attention(*side.stream, params);
+    ASSERT_TRUE(host.ok() && device.ok());
+    EXPECT_LE(relative_error(*device, *host), 1e-4);
+  }
+}
+
+}  // namespace
+}  // namespace ei::testing
