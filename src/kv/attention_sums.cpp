@@ -9,7 +9,6 @@
 namespace ei::kv {
 namespace {
 
-constexpr int64_t kRowsAtOnce = 64;      // of a kernel call, whose memory grows with them
 constexpr int64_t kCapacityStep = 1024;  // slots
 
 int64_t rounded_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
@@ -57,24 +56,21 @@ Status AttentionSums::grow(Layer& layer, int64_t slots) {
 }
 
 void AttentionSums::add(Stream& stream, Layer& layer, Matrix q, int32_t first, const KvView& view, bool begin) const {
+  std::vector<int32_t> positions(static_cast<size_t>(q.rows));
+  std::iota(positions.begin(), positions.end(), first);
+  const void* staged = stream.stage(positions.data(), positions.size() * sizeof(positions[0]));
   const size_t next = 1 - now_;
-  for (int64_t row = 0; row < q.rows; row += kRowsAtOnce, begin = false) {
-    const Matrix rows = q.row_range(row, std::min(kRowsAtOnce, q.rows - row));
-    std::vector<int32_t> positions(static_cast<size_t>(rows.rows));
-    std::iota(positions.begin(), positions.end(), first + static_cast<int32_t>(row));
-    const void* staged = stream.stage(positions.data(), positions.size() * sizeof(positions[0]));
-    stream.attention_sums({.queries = {.q = rows.data,
-                                       .q_stride = rows.stride,
-                                       .positions = static_cast<const int32_t*>(staged),
-                                       .window = rows.rows,
-                                       .num_heads = shape_.heads,
-                                       .scale = shape_.attention_scale,
-                                       .kv = view},
-                           .before = sums(layer, begin ? now_ : next),
-                           .counted = begin ? layer.lengths : layer.following,
-                           .sums = sums(layer, next),
-                           .stride = layer.capacity});
-  }
+  stream.attention_sums({.queries = {.q = q.data,
+                                     .q_stride = q.stride,
+                                     .positions = static_cast<const int32_t*>(staged),
+                                     .window = q.rows,
+                                     .num_heads = shape_.heads,
+                                     .scale = shape_.attention_scale,
+                                     .kv = view},
+                         .before = sums(layer, begin ? now_ : next),
+                         .counted = begin ? layer.lengths : layer.following,
+                         .sums = sums(layer, next),
+                         .stride = layer.capacity});
 }
 
 Status AttentionSums::record(Stream& stream, int layer, const Observer& waiting, Matrix q, int32_t first,
@@ -262,7 +258,7 @@ Status AttentionSums::restore(ByteReader& from) {
 
 int64_t AttentionSums::bytes_for(int64_t slots) const {
   const auto layers = std::count_if(shape_.taken.begin(), shape_.taken.end(), [](uint8_t taken) { return taken != 0; });
-  // What is added is written beside what is in force; the kernel adds four batches of rows.
+  // What is added is written beside what is in force; the kernel adds four parts of the rows.
   return wanted_ ? (2 * layers + 4) * shape_.heads * slots * static_cast<int64_t>(sizeof(double)) : 0;
 }
 

@@ -1,4 +1,5 @@
 // What a KV compression measures of a cache, adds up and chooses by, on a GPU.
+#include <algorithm>
 #include <vector>
 
 #include "backend/cuda/cuda_stream.h"
@@ -14,7 +15,17 @@ void CudaStream::window_scores(const kernels::WindowScoreParams& params) {
 
 void CudaStream::attention_sums(const kernels::AttentionSumParams& params) {
   if (!open()) return;
-  note(score_window(params.queries, &params));
+  constexpr int64_t kRowsAtOnce = 64;  // their logits lie in memory
+  kernels::AttentionSumParams some = params;
+  for (int64_t row = 0; row < params.queries.window; row += kRowsAtOnce) {
+    some.queries.q = params.queries.q + row * params.queries.q_stride;
+    some.queries.positions = params.queries.positions + row;
+    some.queries.window = std::min(kRowsAtOnce, params.queries.window - row);
+    note(score_window(some.queries, &some));
+    some.before = params.sums;
+    some.counted.clear();
+    for (const KvHeadView& head : params.queries.kv.heads) some.counted.push_back(head.length);
+  }
 }
 
 Status CudaStream::score_window(const kernels::WindowScoreParams& params, const kernels::AttentionSumParams* running) {

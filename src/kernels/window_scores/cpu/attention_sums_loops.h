@@ -10,9 +10,14 @@ template <typename V, typename Product>
 struct SumLoops : WindowTile {
   using Loops = WindowLoops<V, Product>;
 
-  // What every batch of every head adds: doubles [batches, num_heads, longest], in front of the workers' rooms.
+  // A head's batches are shared out among so many pieces of work.
+  static constexpr int64_t kParts = 4;
+  static int64_t parts(const WindowScoreParams& queries) {
+    return Loops::batches(queries) < kParts ? Loops::batches(queries) : kParts;
+  }
+  // What every part of every head adds: doubles [parts, num_heads, longest], in front of the workers' rooms.
   static int64_t partial_doubles(const WindowScoreParams& queries) {
-    return Loops::batches(queries) * queries.num_heads * Loops::longest(queries);
+    return parts(queries) * queries.num_heads * Loops::longest(queries);
   }
 
   static size_t scratch_bytes(const AttentionSumParams& params, int workers) {
@@ -26,16 +31,21 @@ struct SumLoops : WindowTile {
     const typename Loops::Room room =
         Loops::room_at(queries, reinterpret_cast<float*>(partials + partial_doubles(queries)), worker);
     const int64_t group = queries.num_heads / static_cast<int64_t>(queries.kv.heads.size());
-    const int64_t pieces = Loops::batches(queries) * queries.num_heads;
-    for (int64_t index = queue.take(); index < pieces; index = queue.take()) {
-      const typename Loops::Piece piece = Loops::piece_at(queries, index);
-      float share[kRows];
-      float entropy[kRows] = {};
-      const int64_t seen = Loops::template weigh_piece<false>(queries, piece, room, 1, share, entropy);
-      double* out = partials + (piece.batch * queries.num_heads + piece.head) * Loops::longest(queries);
-      add_rounded(room.weights, seen, share, out);
-      const int64_t length = queries.kv.heads[static_cast<size_t>(piece.head / group)].length;
-      for (int64_t slot = seen; slot < length; ++slot) out[slot] = 0;
+    const int64_t batches = Loops::batches(queries);
+    const int64_t shares = parts(queries);
+    for (int64_t index = queue.take(); index < shares * queries.num_heads; index = queue.take()) {
+      const int64_t head = index / shares;
+      const int64_t part = index % shares;
+      double* out = partials + (part * queries.num_heads + head) * Loops::longest(queries);
+      const int64_t length = queries.kv.heads[static_cast<size_t>(head / group)].length;
+      for (int64_t slot = 0; slot < length; ++slot) out[slot] = 0;
+      for (int64_t batch = part * batches / shares; batch < (part + 1) * batches / shares; ++batch) {
+        float share[kRows];
+        float entropy[kRows] = {};
+        const typename Loops::Piece piece = Loops::piece_at(queries, head * batches + batch);
+        const int64_t seen = Loops::template weigh_piece<false>(queries, piece, room, 1, share, entropy);
+        add_rounded(room.weights, seen, share, out);
+      }
     }
   }
 
@@ -48,9 +58,9 @@ struct SumLoops : WindowTile {
       double* sum = params.sums + head * params.stride;
       const double* before = params.before + head * params.stride;
       for (int64_t slot = slots.begin; slot < slots.end; ++slot) sum[slot] = slot < counted ? before[slot] : 0.0;
-      for (int64_t batch = 0; batch < Loops::batches(queries); ++batch) {
+      for (int64_t part = 0; part < parts(queries); ++part) {
         const double* more =
-            static_cast<const double*>(scratch) + (batch * queries.num_heads + head) * Loops::longest(queries);
+            static_cast<const double*>(scratch) + (part * queries.num_heads + head) * Loops::longest(queries);
         for (int64_t slot = slots.begin; slot < slots.end; ++slot) sum[slot] += more[slot];
       }
     }
@@ -67,7 +77,7 @@ struct SumLoops : WindowTile {
           sums[lane] += (static_cast<double>(attention) + kSumRounding) - kSumRounding;
         }
       }
-      out[slot] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+      out[slot] += (sums[0] + sums[1]) + (sums[2] + sums[3]);
     }
   }
 };
