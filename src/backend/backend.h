@@ -16,6 +16,7 @@
 #include "base/result.h"
 #include "kernels/attention/attention.h"
 #include "kernels/block_scores/block_scores.h"
+#include "kernels/window_scores/attention_sums.h"
 #include "kernels/window_scores/slot_choice.h"
 #include "kernels/window_scores/slot_measures.h"
 #include "kernels/window_scores/window_scores.h"
@@ -147,6 +148,7 @@ class Stream {
   virtual void select_blocks(const kernels::SelectBlocksParams& params) = 0;
   // What a KV compression measures.
   virtual void window_scores(const kernels::WindowScoreParams& params) = 0;
+  virtual void attention_sums(const kernels::AttentionSumParams& params) = 0;
   // Can the stream rate and choose slots itself (kernels/window_scores/slot_choice.h)? Otherwise the host does, from
   // scores in shared() memory.
   virtual bool chooses_slots() const { return false; }

@@ -47,6 +47,7 @@ class CpuStream : public Stream {
   void peak_scores(const kernels::PeakScoreParams& wanted, std::span<const uint8_t> segments) override;
   void select_blocks(const kernels::SelectBlocksParams& params) override;
   void window_scores(const kernels::WindowScoreParams& params) override;
+  void attention_sums(const kernels::AttentionSumParams& params) override;
   void host(std::function<void()> job) override;
   void host_each(int64_t count, std::function<void(int64_t)> job) override;
   Result<Matrix> scratch(const ScratchSlot& slot, int64_t rows, int64_t cols) override;

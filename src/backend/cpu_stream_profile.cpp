@@ -72,6 +72,16 @@ void CpuStream::window_scores(const kernels::WindowScoreParams& params) {
   add([&variant, params, memory](Worker worker) { variant.merge(params, memory, worker); }, &times_.profile_s);
 }
 
+void CpuStream::attention_sums(const kernels::AttentionSumParams& params) {
+  const kernels::WindowVariant& variant = kernels::choose_window(isa_, params.queries.kv);
+  void* memory = grow(window_room_, variant.sum_bytes(params, device_.threads()));
+  if (memory == nullptr) return;
+  WorkQueue& queue = new_queue();
+  add([&variant, params, memory, &queue](Worker worker) { variant.add(params, memory, queue, worker); },
+      &times_.profile_s);
+  add([&variant, params, memory](Worker worker) { variant.merge_sums(params, memory, worker); }, &times_.profile_s);
+}
+
 void CpuStream::host_each(int64_t count, std::function<void(int64_t)> job) {
   add_queue(
       [count, job = std::move(job)](WorkQueue& queue) {

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "kernels/block_scores/reference/block_scores_reference.h"
+#include "kernels/window_scores/reference/attention_sums_reference.h"
 #include "kernels/window_scores/reference/slot_choice_reference.h"
 #include "kernels/window_scores/reference/window_scores_reference.h"
 
@@ -187,6 +188,7 @@ class ReferenceStream : public Stream {
   }
   void select_blocks(const kernels::SelectBlocksParams& params) override { kernels::reference_select_blocks(params); }
   void window_scores(const kernels::WindowScoreParams& params) override { kernels::reference_window_scores(params); }
+  void attention_sums(const kernels::AttentionSumParams& params) override { kernels::reference_attention_sums(params); }
   bool chooses_slots() const override { return true; }
   void rate_slots(const kernels::RateSlotsParams& params) override { kernels::reference_rate_slots(params); }
   void choose_slots(const kernels::ChooseSlotsParams& params) override { kernels::reference_choose_slots(params); }

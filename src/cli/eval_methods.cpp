@@ -66,7 +66,8 @@ Result<std::vector<eval::MethodSpec>> eval_method_specs(const Settings& settings
     for (const auto& [option, value] : own.method_options) spec.label += ":" + option + "=" + value;
     spec.reading = reading_text(prefill);
     const std::unique_ptr<policy::KvMethod> compresses = policy::make_kv_method(kv, {});
-    spec.samples = compresses != nullptr && compresses->needs().queries == policy::QuerySource::kSampled;
+    spec.samples = compresses != nullptr &&
+                   (compresses->needs().accumulated || compresses->needs().queries == policy::QuerySource::kSampled);
     spec.session.batch = chunk_tokens(settings);
     spec.session.key_type = key_type(settings);
     spec.session.value_type = value_type(settings);

@@ -62,7 +62,7 @@ TEST(KvFlags, WithoutMeaningAreRefused) {
   EXPECT_EQ(error_of("run", {"--kv-budget", "512"}),
             "--kv-budget has no meaning with --method full; it goes with " + policy::takers_of("kv-budget"));
   EXPECT_EQ(error_of("run", {"--method", "snapkv", "--kv-samples", "8"}),
-            "--kv-samples has no meaning with --method snapkv; it goes with --method h2o, expected");
+            "--kv-samples has no meaning with --method snapkv; it goes with --method expected");
   EXPECT_EQ(error_of("run", {"--method", "streaming", "--kv-floor", "0.5"}),
             "--kv-floor has no meaning with --method streaming; it goes with --method adakv, entropy-kv, ada-pyramid");
   EXPECT_EQ(error_of("run", {"--method", "snapkv", "--kv-seed", "2"}),

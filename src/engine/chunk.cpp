@@ -45,7 +45,7 @@ Result<Session::State::Rows> Session::State::forward(std::span<const int32_t> ch
   }();
   const Status ran = stream->synchronize();
   if (recorded.ok() && ran.ok()) {
-    if (compressor) compressor->observer().advance(first, static_cast<int64_t>(chunk.size()));
+    if (compressor) compressor->advance(first, static_cast<int64_t>(chunk.size()));
     held.insert(held.end(), chunk.begin(), chunk.end());
     return recorded;
   }

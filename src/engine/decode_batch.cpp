@@ -85,7 +85,7 @@ void DecodeBatch::decode_together(std::span<Feed*> feeds) {
   const double share_s = (now_s() - start) / static_cast<double>(joined.size());
   for (size_t i = 0; i < joined.size(); ++i) {
     Session::State& state = *joined[i]->session->state_;
-    if (state.compressor) state.compressor->observer().advance(first[i], 1);
+    if (state.compressor) state.compressor->advance(first[i], 1);
     state.held.push_back(joined[i]->token);
     joined[i]->status = state.token_fed(share_s, /*paged=*/false);
   }
@@ -145,7 +145,9 @@ Status DecodeBatch::record(std::span<Feed*> feeds) {
     for (size_t i = 0; i < feeds.size(); ++i) {
       Session::State& state = *feeds[i]->session->state_;
       const model::Activations row = act.rows(static_cast<int64_t>(i), 1);
-      if (state.compressor) state.compressor->observer().record(*stream_, layer, model.query(row), position[i]);
+      if (state.compressor)
+        EI_RETURN_IF_ERROR(
+            state.compressor->record(*stream_, layer, model.query(row), position[i], state.reading().view(layer)));
       kernels::AttentionParams call = state.attention_of(layer, row, position[i], /*blocks=*/nullptr);
       call.out = act.attended.data + static_cast<int64_t>(i) * act.attended.stride;
       calls.push_back(call);

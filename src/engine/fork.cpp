@@ -12,7 +12,7 @@ Result<std::unique_ptr<Session>> Session::fork(const SessionOptions& options) co
   state.stats = state_->stats;
   if (!state.compressor) return made;
   if (state_->compressor) {
-    state.compressor->take(*state.stream, *state_->compressor);
+    EI_RETURN_IF_ERROR(state.compressor->take(*state.stream, *state_->compressor));
     EI_RETURN_IF_ERROR(state.stream->synchronize());
   }
   state.compression_due = state.compressor->prompt_read(state.store);

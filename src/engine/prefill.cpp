@@ -24,7 +24,7 @@ Result<Session::State::Rows> Session::State::record(std::span<const int32_t> chu
     const model::LayerFacts& facts = model.config().per_layer[static_cast<size_t>(layer)];
     // Q K V [tokens, heads | kv_heads, head_dim], rotated; K and V go where the cache says.
     model.project_qkv(*stream, layer, act, ropes[static_cast<size_t>(facts.rope)], cache.append(layer, tokens));
-    if (compressor) compressor->observer().record(*stream, layer, model.query(act), first);
+    if (compressor) EI_RETURN_IF_ERROR(compressor->record(*stream, layer, model.query(act), first, cache.view(layer)));
     // Behind the last layer's keys and values only the rows whose logits are wanted matter.
     const bool last = layer + 1 == model.num_layers();
     const int64_t wanted = last ? rows.tail : tokens;

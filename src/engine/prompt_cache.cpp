@@ -87,6 +87,11 @@ Result<SavedPrompt> load_prompt(Session& session, const std::string& path, std::
   EI_RETURN_IF_ERROR(store.truncate(static_cast<int32_t>(shared)));
   EI_RETURN_IF_ERROR(session.adopt(std::move(store), std::span(tokens).first(static_cast<size_t>(shared)),
                                    std::string_view(note).substr(end + 1 + bytes)));
+  if (!session.watched()) {
+    EI_RETURN_IF_ERROR(session.truncate(0));
+    saved.why = "the KV method adds up the attention of the whole text, and these sums are of another one";
+    return saved;
+  }
   saved.kept = shared;
   return saved;
 }

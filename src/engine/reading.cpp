@@ -41,9 +41,9 @@ Status Session::State::begin_prompt(std::span<const int32_t> tokens, int64_t wan
     next.tokens.assign(held.begin() + whole, held.end());
     view.reset();
     held.resize(static_cast<size_t>(whole));
-    if (compressor) compressor->observer().truncate(whole);
     if (planner) planner->truncate(whole);
     EI_RETURN_IF_ERROR(store.truncate(whole));
+    if (compressor) compressor->rewound(store);
   }
   next.tokens.insert(next.tokens.end(), tokens.begin(), tokens.end());
   next.first = store.next_position();

@@ -58,9 +58,13 @@ Result<int64_t> Session::State::compress() {
   if (!keep_whole) return compressor->compress(*stream, store);
   if (view) return compressor->compress(*stream, *view);
   // Pages are shared until the compression drops or rewrites them.
+  EI_RETURN_IF_ERROR(compressor->begin_view(*stream, store));
   EI_ASSIGN_OR_RETURN(view, store.fork());
   Result<int64_t> dropped = compressor->compress(*stream, *view);
-  if (!dropped.ok() || *dropped == 0) view.reset();
+  if (!dropped.ok() || *dropped == 0) {
+    view.reset();
+    compressor->rewound(store);
+  }
   return dropped;
 }
 
@@ -95,7 +99,12 @@ const Engine& Session::engine() const { return state_->engine; }
 int64_t Session::rewind_point(int64_t position) const {
   // What only a view holds was computed from what it had kept: the whole cache goes on without it.
   const int64_t last = std::min<int64_t>(position, state_->store.next_position());
-  return kv::rewind_point(state_->store, state_->windows, static_cast<int32_t>(last));
+  const int32_t point = kv::rewind_point(state_->store, state_->windows, static_cast<int32_t>(last));
+  return state_->compressor ? state_->compressor->rewind_point(point) : point;
+}
+
+bool Session::watched() const {
+  return !state_->compressor || state_->compressor->complete(static_cast<int32_t>(position()));
 }
 
 int64_t Session::most_slots(int64_t prompt, int64_t generated) const {
@@ -108,10 +117,11 @@ Status Session::truncate(int64_t position) {
   const bool inside = position >= 0 && position <= this->position();
   if (!inside) return state_->store.truncate(static_cast<int32_t>(position));  // says why not
   if (const int64_t point = rewind_point(position); point != position) {
-    return make_error(ErrorKind::kUsage,
-                      "cannot rewind to position %lld: a KV compression left keys out in front of it; rewind to %lld "
-                      "and read on from there",
-                      static_cast<long long>(position), static_cast<long long>(point));
+    return make_error(
+        ErrorKind::kUsage,
+        "cannot rewind to position %lld: a KV compression left keys out in front of it, or attention from "
+        "behind it was added up; rewind to %lld and read on from there",
+        static_cast<long long>(position), static_cast<long long>(point));
   }
   state_->logits.clear();
   state_->prompt.reset();

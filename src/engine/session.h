@@ -95,6 +95,9 @@ class Session {
   Status adopt(kv::Store store, std::span<const int32_t> tokens = {}, std::string_view memory = {});
   // What goes on beside the cache, as bytes, for the note of a saved one.
   std::string memory() const;
+  // Has the KV method all it wants to know of the cached text? Not where it adds up attention and the cache came
+  // without the sums.
+  bool watched() const;
 
   // A second session behind the same text, whose KV method may be another: so a prompt is read once for many. It shares
   // the pages until one side writes, has the logits, the statistics and the recorded queries (as many as both windows

@@ -32,7 +32,7 @@ Result<std::vector<float>> measure_expected(const Backend& backend, Stream& stre
 }  // namespace
 
 bool AttentionStep::wanted(const policy::KvNeeds& needs) {
-  return needs.queries != policy::QuerySource::kNone && (!needs.expected || needs.row_entropy);
+  return needs.queries != policy::QuerySource::kNone && ((!needs.expected && !needs.accumulated) || needs.row_entropy);
 }
 
 Status AttentionStep::reserve(Stream& stream, const Compression& run, bool host_reads) {
@@ -76,6 +76,9 @@ Result<RateStep::Measured> RateStep::measure(Stream& stream, size_t index) const
   if (needs.expected) {
     EI_ASSIGN_OR_RETURN(measured.expected, measure_expected(backend_, stream, run_, index));
   }
+  if (needs.accumulated) {
+    EI_ASSIGN_OR_RETURN(measured.accumulated, sums_.scores(run_.layers[index], longest_head(run_.view(index))));
+  }
   if (needs.keys != policy::KeyMeasure::kNone) {
     const KvView view = run_.view(index);
     const int64_t stride = longest_head(view);
@@ -101,6 +104,7 @@ void RateStep::on_host(size_t index, const Measured& measured) {
                                                  .row_entropy = attention_.entropies(),
                                                  .keys = measured.keys,
                                                  .expected = measured.expected,
+                                                 .accumulated = measured.accumulated,
                                                  .aligned = aligned(view)});
   carried_.add_to(index, rating);
   if (run_.budgets_known()) return keep(index, rating);

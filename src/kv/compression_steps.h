@@ -7,6 +7,7 @@
 
 #include "backend/backend.h"
 #include "base/result.h"
+#include "kv/attention_sums.h"
 #include "kv/carried_scores.h"
 #include "kv/compression.h"
 
@@ -31,8 +32,14 @@ class AttentionStep {
 
 class RateStep {
  public:
-  RateStep(const Backend& backend, Compression& run, const AttentionStep& attention, CarriedScores& carried)
-      : backend_(backend), run_(run), attention_(attention), carried_(carried), ratings_(run.layers.size()) {}
+  RateStep(const Backend& backend, Compression& run, const AttentionStep& attention, CarriedScores& carried,
+           const AttentionSums& sums)
+      : backend_(backend),
+        run_(run),
+        attention_(attention),
+        carried_(carried),
+        sums_(sums),
+        ratings_(run.layers.size()) {}
 
   // Measures what the method wants beside attention, then rates the layer, and where its budget is known chooses.
   Status record(Stream& stream, size_t index);
@@ -44,6 +51,7 @@ class RateStep {
   struct Measured {
     std::vector<float> keys;
     std::vector<float> expected;
+    std::vector<float> accumulated;
   };
   Result<Measured> measure(Stream& stream, size_t index) const;
   void on_host(size_t index, const Measured& measured);
@@ -53,6 +61,7 @@ class RateStep {
   Compression& run_;
   const AttentionStep& attention_;
   CarriedScores& carried_;
+  const AttentionSums& sums_;
   std::vector<policy::LayerRating> ratings_;  // by layer; kept only as long as the budgets are not known
 };
 

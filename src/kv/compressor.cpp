@@ -19,6 +19,12 @@ policy::KvShape method_shape(const CompressorShape& shape) {
           .slot_bytes = shape.slot_bytes};
 }
 
+AttentionSumsShape sums_shape(const CompressorShape& shape, bool wanted) {
+  AttentionSumsShape sums{.heads = shape.heads, .kv_heads = shape.kv_heads, .attention_scale = shape.attention_scale};
+  for (const int32_t window : shape.windows) sums.taken.push_back(wanted && window == 0 ? 1 : 0);
+  return sums;
+}
+
 }  // namespace
 
 Result<Compressor> Compressor::create(const Backend& backend, const policy::KvOptions& options, CompressorShape shape) {
@@ -27,12 +33,14 @@ Result<Compressor> Compressor::create(const Backend& backend, const policy::KvOp
   EI_RETURN_IF_ERROR(method->check());
   const policy::QuerySource queries = method->needs().queries;
   const bool sampled = queries == policy::QuerySource::kSampled;
+  const bool adds_up = method->needs().accumulated;
+  const int64_t window = sampled ? options.samples : options.window;
   ObserverShape observed{.observed = {},
-                         .window = sampled ? options.samples : options.window,
+                         .window = adds_up ? AttentionSums::kWaiting : window,
                          .width = int64_t{shape.heads} * shape.head_dim,
                          .sampled = sampled};
   const bool observes = queries != policy::QuerySource::kNone;
-  for (const int32_t window : shape.windows) observed.observed.push_back(observes && window == 0 ? 1 : 0);
+  for (const int32_t sliding : shape.windows) observed.observed.push_back(observes && sliding == 0 ? 1 : 0);
   EI_ASSIGN_OR_RETURN(Observer observer, Observer::create(backend, std::move(observed)));
   return Compressor(backend, std::move(method), std::move(shape), std::move(observer));
 }
@@ -44,18 +52,34 @@ Compressor::Compressor(const Backend& backend, std::unique_ptr<policy::KvMethod>
       shape_(std::move(shape)),
       observer_(std::move(observer)),
       schedule_(method_->options()),
-      carried_(method_->options().carry) {}
+      carried_(method_->options().carry),
+      sums_(backend, sums_shape(shape_, method_->needs().accumulated)) {}
+
+Status Compressor::record(Stream& stream, int layer, Matrix q, int32_t first, const KvView& view) {
+  observer_.record(stream, layer, q, first);
+  return sums_.record(stream, layer, observer_, q, first, view);
+}
+
+void Compressor::advance(int32_t first, int64_t tokens) {
+  observer_.advance(first, tokens);
+  sums_.advance(first, tokens);
+}
 
 void Compressor::restart() {
   schedule_.restart();
   observer_.truncate(0);
   carried_.clear();
+  sums_.clear();
+  whole_.reset();
 }
 
-void Compressor::take(Stream& stream, const Compressor& from) {
+Status Compressor::take(Stream& stream, const Compressor& from) {
   observer_.take(stream, from.observer_);
   // Scores of another method mean something else.
   if (options().rule == from.options().rule) carried_ = from.carried_;
+  if (!sums_.wanted() || !from.sums_.wanted()) return {};
+  EI_ASSIGN_OR_RETURN(sums_, from.sums_.copy());
+  return {};
 }
 
 std::string Compressor::memory(Stream& stream) const {
@@ -64,6 +88,9 @@ std::string Compressor::memory(Stream& stream) const {
   to.put_all(std::string(options().rule.name));
   to.put(schedule_.generated());
   carried_.save(to);
+  ByteWriter sums;
+  const bool saved = sums_.wanted() && sums_.save(sums).ok();
+  if (saved) to.put_all(sums.take());
   return to.take();
 }
 
@@ -74,8 +101,15 @@ Status Compressor::recall(Stream& stream, std::string_view memory) {
   std::string rule;
   int64_t generated = 0;
   CarriedScores carried = carried_;
-  if (!from.get_all(rule) || !from.get(generated) || !carried.restore(from) || !from.done())
+  const bool read = from.get_all(rule) && from.get(generated) && carried.restore(from);
+  // Only a method that adds attention up saves sums.
+  std::string sums;
+  if (!read || (!from.done() && !from.get_all(sums)) || !from.done())
     return Error{ErrorKind::kUsage, "what the cache was saved with is damaged (a compression's state)"};
+  if (sums_.wanted() && !sums.empty()) {
+    ByteReader bytes(sums);
+    EI_RETURN_IF_ERROR(sums_.restore(bytes));
+  }
   if (rule != options().rule.name) return {};
   schedule_.resume(generated);
   carried_ = std::move(carried);
@@ -84,9 +118,25 @@ Status Compressor::recall(Stream& stream, std::string_view memory) {
 
 void Compressor::rewound(const Store& store) {
   observer_.truncate(store.next_position());
+  if (whole_) {
+    sums_ = std::move(*whole_);
+    whole_.reset();
+  }
+  sums_.truncate(store.next_position());
   size_t index = 0;
   for (int layer = 0; layer < static_cast<int>(shape_.windows.size()); ++layer)
     if (takes_part(layer)) carried_.trim(index++, lengths_of(store.view(layer)));
+}
+
+Status Compressor::begin_view(Stream& stream, const Store& store) {
+  if (!sums_.wanted()) return {};
+  EI_RETURN_IF_ERROR(sums_.flush(stream, observer_, store));
+  EI_ASSIGN_OR_RETURN(whole_, sums_.copy());
+  return {};
+}
+
+int32_t Compressor::rewind_point(int32_t position) const {
+  return position >= (whole_ ? *whole_ : sums_).counted() ? position : 0;
 }
 
 int64_t Compressor::most_held(const Store& store) const {
@@ -117,17 +167,19 @@ int64_t Compressor::bytes_for(int64_t slots) const {
   // Attention and about as much again inside the kernel, or keys measured; scores per set, in a row and with their
   // ranks.
   const int64_t ratings = method_->needs().row_entropy ? int64_t{method_->shape().layers} : 0;  // of all layers at once
-  return slots * (2 * shape_.heads + (4 + ratings) * method_->num_sets()) * static_cast<int64_t>(sizeof(float));
+  return slots * (2 * shape_.heads + (4 + ratings) * method_->num_sets()) * static_cast<int64_t>(sizeof(float)) +
+         sums_.bytes_for(slots);
 }
 
 Result<int64_t> Compressor::compress(Stream& stream, Store& store) {
   if (store.exact()) carried_.clear();  // nothing was left out of this cache yet
+  EI_RETURN_IF_ERROR(sums_.flush(stream, observer_, store));
   carried_.begin();
   Compression run = begin(store);
   const bool on_stream = StreamChoice::serves(stream, *method_);
 
   AttentionStep attention;
-  RateStep rate(*backend_, run, attention, carried_);
+  RateStep rate(*backend_, run, attention, carried_, sums_);
   StreamChoice choice(run, attention);
   EI_RETURN_IF_ERROR(attention.reserve(stream, run, /*host_reads=*/!on_stream));
   if (on_stream) EI_RETURN_IF_ERROR(choice.reserve(stream));
@@ -152,8 +204,11 @@ Result<int64_t> Compressor::drop(const std::vector<LayerKeeps>& keeps, Store& st
   const int64_t before = store.evicted();
   for (size_t layer = 0; layer < keeps.size(); ++layer)
     for (size_t h = 0; h < keeps[layer].size(); ++h)
-      if (!keeps[layer][h].empty())
+      if (!keeps[layer][h].empty()) {
         EI_RETURN_IF_ERROR(store.compact(static_cast<int>(layer), static_cast<int>(h), keeps[layer][h]));
+        EI_RETURN_IF_ERROR(sums_.compact(static_cast<int>(layer), static_cast<int>(h), keeps[layer][h]));
+      }
+  EI_RETURN_IF_ERROR(sums_.shrink());
   return store.evicted() - before;
 }
 
@@ -173,7 +228,8 @@ Compression Compressor::begin(const Store& store) const {
     run.slots = std::max(run.slots, run.states.back().held);
   }
   const policy::KvNeeds needs = method_->needs();
-  const bool unobserved = needs.queries != policy::QuerySource::kNone && observer_.size() == 0;
+  const bool unobserved =
+      (needs.queries != policy::QuerySource::kNone && observer_.size() == 0) || (needs.accumulated && sums_.empty());
   if (unobserved || run.slots <= run.budget) run.layers.clear();  // nothing to decide by, or about
   if (!needs.row_entropy) run.share_out();
   return run;

@@ -5,12 +5,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "backend/backend.h"
 #include "base/result.h"
+#include "kv/attention_sums.h"
 #include "kv/carried_scores.h"
 #include "kv/compression.h"
 #include "kv/observer.h"
@@ -26,8 +28,12 @@ class Compressor {
   static Result<Compressor> create(const Backend& backend, const policy::KvOptions& options, CompressorShape shape);
 
   const policy::KvOptions& options() const { return method_->options(); }
-  Observer& observer() { return observer_; }
   const Observer& observer() const { return observer_; }
+
+  // Enqueues what the queries of a chunk that begins at position `first`, q [tokens, width], leave behind: call for
+  // every layer, whose `view` holds the chunk's keys; then advance(), or nothing when the chunk failed.
+  Status record(Stream& stream, int layer, Matrix q, int32_t first, const KvView& view);
+  void advance(int32_t first, int64_t tokens);
 
   // A prompt has been read, a generated token appended. True: compress now.
   bool prompt_read(const Store& store) { return schedule_.prompt_read(over_budget(store)); }
@@ -35,8 +41,9 @@ class Compressor {
   // Another cache is gone on with, as if it had just been read; what was observed of the last one is forgotten.
   void restart();
   // The cache goes on from where that of another compressor stands.
-  void take(Stream& stream, const Compressor& from);
-  // What goes on beside the cache, as bytes: recorded queries, the schedule's clock, carried scores. Between chunks.
+  Status take(Stream& stream, const Compressor& from);
+  // What goes on beside the cache, as bytes: recorded queries, the schedule's clock, carried scores, sums of attention.
+  // Between chunks.
   std::string memory(Stream& stream) const;
   // Goes on with what memory() gave for this cache. Of another method nothing but the queries, where both observe
   // alike. kUsage: the bytes are damaged.
@@ -45,6 +52,13 @@ class Compressor {
   void forget_clock() { schedule_.restart(); }
   // The cache was rewound to its present end.
   void rewound(const Store& store);
+  // A fork of the cache will be compressed and gone on with; rewound() leads back to `store`.
+  Status begin_view(Stream& stream, const Store& store);
+  // The last position <= `position` at which what is known besides the cache allows to read on: sums of attention that
+  // queries behind it are part of do not.
+  int32_t rewind_point(int32_t position) const;
+  // Does the method know all it wants of a cache that ends at `position`? Not where another one watched it being read.
+  bool complete(int32_t position) const { return sums_.complete(position); }
 
   // What the schedule compares with the budget: the most slots a kv_head holds that a compression could drop some of;
   // where kv_heads share unevenly, the mean of a layer's, and where layers do, the mean of them. Of a layer with a
@@ -70,7 +84,7 @@ class Compressor {
   // Which layers take part, and what the others lose.
   Compression begin(const Store& store) const;
   LayerKeeps keep_window(const Store& store, int layer) const;
-  static Result<int64_t> drop(const std::vector<LayerKeeps>& keeps, Store& store);
+  Result<int64_t> drop(const std::vector<LayerKeeps>& keeps, Store& store);
 
   const Backend* backend_;
   std::unique_ptr<policy::KvMethod> method_;
@@ -78,6 +92,8 @@ class Compressor {
   Observer observer_;
   policy::KvSchedule schedule_;
   CarriedScores carried_;
+  AttentionSums sums_;
+  std::optional<AttentionSums> whole_;  // those of the cache behind a view
 };
 
 }  // namespace ei::kv

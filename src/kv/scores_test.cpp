@@ -94,8 +94,10 @@ TEST(KvScores, KeydiffKeepsTheKeysLeastLikeTheMeanDirection) {
 }
 
 // With a sample of all queries: sums of attention over the whole text, the mean over the heads of a kv_head.
-TEST(KvScores, H2oWithAllQueriesIsAccumulatedAttention) {
+TEST(KvScores, H2oByASampleOfAllQueriesIsAccumulatedAttention) {
   policy::KvOptions options = small("h2o");
+  options.queries = policy::QuerySource::kSampled;
+  options.recent = 0;
   options.samples = kTokens;
   CompressedCache f(options, {0, 0});
   f.feed(30);

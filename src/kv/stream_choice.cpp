@@ -24,8 +24,11 @@ bool StreamChoice::serves(const Stream& stream, const policy::KvMethod& method) 
   const bool carries = options.carry > 0 && options.repeat > 0;
   const bool scored = options.layers == policy::KvLayers::kDistinct || options.layers == policy::KvLayers::kMass ||
                       options.layers == policy::KvLayers::kEntropyRest || options.share == policy::KvShare::kDistinct;
-  return stream.chooses_slots() && AttentionStep::wanted(method.needs()) && method.rates_attention() &&
-         options.kernel <= kMostPooled && !carries && !scored;
+  // The host pools scores up to the window, whatever the share of the latest slots.
+  const bool pools_otherwise = options.recent > 0 && options.kernel > 1;
+  return stream.chooses_slots() && !method.needs().accumulated && !pools_otherwise &&
+         AttentionStep::wanted(method.needs()) && method.rates_attention() && options.kernel <= kMostPooled &&
+         !carries && !scored;
 }
 
 int64_t StreamChoice::most_sets() const { return std::max(run_.method.num_sets(), run_.shape.kv_heads); }
@@ -64,10 +67,11 @@ Status StreamChoice::measure_shares(Stream& stream) {
 void StreamChoice::record(Stream& stream, size_t index) {
   const policy::KvOptions& options = run_.method.options();
   const KvView view = run_.view(index);
-  const policy::LayerSets sets = run_.method.sets_of(lengths_of(view), aligned(view));
+  const int64_t recent = run_.method.recent(run_.budgets[index]);
+  const policy::LayerSets sets = run_.method.sets_of(lengths_of(view), aligned(view), recent);
   const std::vector<int64_t>& slots = sets.slots;
   const auto each = static_cast<int64_t>(slots.size());
-  const auto base = static_cast<int32_t>(std::max<int64_t>(0, run_.budgets[index] - options.window));
+  const auto base = static_cast<int32_t>(std::max<int64_t>(0, run_.budgets[index] - recent));
   int32_t* counts = counts_ + static_cast<int64_t>(index) * (most_sets() + 1);
   stream.rate_slots({.scores = attention_.scores(),
                      .stride = longest_head(view),

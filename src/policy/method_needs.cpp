@@ -30,9 +30,12 @@ void add_kv(const KvOptions& options, std::string& text) {
                                  : str_format("the last %d queries", options.window).c_str()));
     return;
   }
-  if (needs.queries == QuerySource::kLast)
+  if (needs.accumulated) {
+    add(text, "attention of all queries, added up while a text is read" + entropy);
+  } else if (needs.queries == QuerySource::kLast) {
     add(text, options.window == 1 ? "attention of the last query" + entropy
                                   : str_format("attention of the last %d queries%s", options.window, entropy.c_str()));
+  }
   if (needs.queries == QuerySource::kSampled)
     add(text, str_format("attention of up to %d sampled queries%s", options.samples, entropy.c_str()));
   if (needs.keys == KeyMeasure::kNorm) add(text, "lengths of keys");

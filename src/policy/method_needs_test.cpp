@@ -12,7 +12,7 @@ TEST(MethodNeeds, AreWhatTheObjectsSay) {
   EXPECT_EQ(needs("snapkv"), "attention of the last 32 queries");
   EXPECT_EQ(needs("tova"), "attention of the last query");
   EXPECT_EQ(needs("entropy-kv"), "attention of the last 32 queries and its entropy");
-  EXPECT_EQ(needs("h2o"), "attention of up to 64 sampled queries");
+  EXPECT_EQ(needs("h2o"), "attention of all queries, added up while a text is read");
   EXPECT_EQ(needs("keydiff"), "directions of keys");
   EXPECT_EQ(needs("critiprefill"), "scores of blocks");
   EXPECT_EQ(needs("cumulative"), "scores of blocks; a CPU: the cuda backend does not count what blocks cover");

@@ -42,7 +42,7 @@ class GoldenCache {
       fill(index, inputs);
       observe(index, inputs, observed);
     }
-    compressor_.observer().advance(0, observed);
+    compressor_.advance(0, observed);
   }
 
   void compress() { ASSERT_TRUE(compressor_.compress(*stream_, store_).ok()); }
@@ -86,7 +86,8 @@ class GoldenCache {
       for (int64_t token = 0; token < tokens; ++token)
         std::copy_n(inputs.q.begin() + (head * shape_.tokens + token) * shape_.head_dim, shape_.head_dim,
                     rows.begin() + token * width + head * shape_.head_dim);
-    compressor_.observer().record(*stream_, layer, {rows.data(), tokens, width, width}, 0);
+    const Matrix queries{rows.data(), tokens, width, width};
+    ASSERT_TRUE(compressor_.record(*stream_, layer, queries, 0, store_.view(layer)).ok());
     ASSERT_TRUE(stream_->synchronize().ok());
   }
 

@@ -71,14 +71,15 @@ class CompressedCache {
           values[i] = random_.normal();
         }
       }
-      compressor.observer().record(*stream, layer, {rows.data(), tokens, kWidth, kWidth}, first);
+      const Matrix chunk{rows.data(), tokens, kWidth, kWidth};
+      ASSERT_TRUE(compressor.record(*stream, layer, chunk, first, store.view(layer)).ok());
     }
     ASSERT_TRUE(stream->synchronize().ok());
     if (fails) {
       ASSERT_TRUE(store.truncate(first).ok());
       return;
     }
-    compressor.observer().advance(first, tokens);
+    compressor.advance(first, tokens);
     queries.insert(queries.end(), rows.begin(), rows.end());
   }
 

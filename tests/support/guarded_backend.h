@@ -102,6 +102,7 @@ class GuardedStream final : public Stream {
   }
   void select_blocks(const kernels::SelectBlocksParams& params) override { inner_->select_blocks(params); }
   void window_scores(const kernels::WindowScoreParams& params) override { inner_->window_scores(params); }
+  void attention_sums(const kernels::AttentionSumParams& params) override { inner_->attention_sums(params); }
   void host(std::function<void()> job) override {
     inner_->host([this, job = std::move(job)] {
       const Guard::Lifted closed(guard_, -1);

@@ -69,6 +69,7 @@ inline KvKeeps run_kv_method(const policy::KvOptions& options, const KvTrace& tr
                                    .attention = trace.attention[layer].data(),
                                    .stride = trace.stride};
     if (method->needs().keys != policy::KeyMeasure::kNone) measured.keys = trace.keys[layer];
+    if (method->needs().accumulated) measured.accumulated = trace.attention[layer];
     if (method->needs().expected) measured.expected = trace.attention[layer];
     if (method->needs().row_entropy) measured.row_entropy = trace.row_entropy[layer];
     ratings.push_back(method->rate(measured));

@@ -51,6 +51,7 @@ class CudaStream final : public Stream {
   void peak_scores(const kernels::PeakScoreParams& params, std::span<const uint8_t> segments) override;
   void select_blocks(const kernels::SelectBlocksParams& params) override;
   void window_scores(const kernels::WindowScoreParams& params) override;
+  void attention_sums(const kernels::AttentionSumParams& params) override;
   bool chooses_slots() const override { return true; }
   void rate_slots(const kernels::RateSlotsParams& params) override;
   void choose_slots(const kernels::ChooseSlotsParams& params) override;
@@ -136,7 +137,8 @@ class CudaStream final : public Stream {
   void multiply_codes(const CudaWeight& weight, kernels::cuda::DeviceRows from, const kernels::cuda::DeviceRows& to,
                       const float* bias, CudaProducts::Into into);
   kernels::cuda::DeviceRows converted(const kernels::cuda::DeviceRows& rows, DType type);
-  Status score_window(const kernels::WindowScoreParams& params);
+  // `running`: attention is added to these sums, and no scores are written.
+  Status score_window(const kernels::WindowScoreParams& params, const kernels::AttentionSumParams* running = nullptr);
   // Of the heads of a layer; without room yet.
   Result<kernels::cuda::SlotMeasures> slot_measures(const KvView& kv);
   Status record_measure(const kernels::KeyMeasureParams& params);

@@ -1,4 +1,4 @@
-// What touches the KV store: appending, attention, window scores.
+// What touches the KV store: appending, attention. What compressions measure: cuda_stream_slots.cpp.
 #include <algorithm>
 #include <cstring>
 
@@ -6,8 +6,6 @@
 #include "base/check.h"
 #include "kernels/attention/cuda/attention_any.h"
 #include "kernels/rowwise/cuda/rope_cuda.h"
-#include "kernels/window_scores/cuda/slot_choice_cuda.h"
-#include "kernels/window_scores/cuda/window_scores_cuda.h"
 
 namespace ei {
 
@@ -285,58 +283,6 @@ Status CudaStream::attend(const kernels::AttentionParams& params) {
       },
       q, out, prefill.num_heads, prefill.first_position, prefill.scale, prefill.window, kv_heads, heads, workspace);
   return {};
-}
-
-void CudaStream::window_scores(const kernels::WindowScoreParams& params) {
-  if (!open()) return;
-  note(score_window(params));
-}
-
-Status CudaStream::score_window(const kernels::WindowScoreParams& params) {
-  std::vector<int64_t> lengths;
-  for (const KvHeadView& head : params.kv.heads) lengths.push_back(head.length);
-  EI_ASSIGN_OR_RETURN(const DeviceKvHead* heads, readable_heads(params.kv));
-  kernels::cuda::WindowScores scores{.q = params.q,
-                                     .q_stride = params.q_stride,
-                                     .positions = params.positions,
-                                     .window = params.window,
-                                     .num_heads = params.num_heads,
-                                     .scale = params.scale,
-                                     .pages = pages_of(params.kv),
-                                     .heads = heads,
-                                     .lengths = lengths,
-                                     .scores = params.scores,
-                                     .score_stride = params.score_stride,
-                                     .entropy = params.entropy};
-  const auto bytes = static_cast<size_t>(kernels::cuda::window_score_floats(scores)) * sizeof(float);
-  EI_ASSIGN_OR_RETURN(void* room, window_room_.device(bytes));
-  scores.room = static_cast<float*>(room);
-  if (together()) graph_.refuse();
-  submit([this, scores, lengths]() mutable {
-    scores.lengths = lengths;
-    return kernels::cuda::launch_window_scores(scores, stream_);
-  });
-  return {};
-}
-
-void CudaStream::rate_slots(const kernels::RateSlotsParams& params) {
-  if (!open()) return;
-  if (together()) graph_.refuse();
-  std::vector<int64_t> slots(params.slots.begin(), params.slots.end());
-  submit([this, call = kernels::RateSlotsParams(params), slots = std::move(slots)]() mutable {
-    call.slots = slots;
-    return kernels::cuda::launch_rate_slots(call, stream_);
-  });
-}
-
-void CudaStream::choose_slots(const kernels::ChooseSlotsParams& params) {
-  if (!open()) return;
-  if (together()) graph_.refuse();
-  std::vector<int64_t> slots(params.slots.begin(), params.slots.end());
-  submit([this, call = kernels::ChooseSlotsParams(params), slots = std::move(slots)]() mutable {
-    call.slots = slots;
-    return kernels::cuda::launch_choose_slots(call, stream_);
-  });
 }
 
 }  // namespace ei

@@ -187,8 +187,12 @@ using Groups = std::map<std::string, std::vector<const MethodSpec*>>;
 Groups by_reading(std::span<const MethodSpec> methods) {
   Groups groups;
   for (const MethodSpec& method : methods) {
-    const int32_t samples = method.samples && method.session.kv ? method.session.kv->samples : 0;
-    groups[method.reading + (samples > 0 ? str_format(" sampled %d", samples) : "")].push_back(&method);
+    std::string reading = method.reading;
+    if (method.samples && method.session.kv)
+      reading += method.session.kv->queries == policy::QuerySource::kAll
+                     ? " adding up"
+                     : str_format(" sampled %d", method.session.kv->samples);
+    groups[reading].push_back(&method);
   }
   return groups;
 }

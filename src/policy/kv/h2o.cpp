@@ -1,24 +1,22 @@
 // H2O (Zhang et al., 2023): heavy hitters, the slots that have got most attention from all queries so far, and as many
-// recent ones. Sums over all queries would cost attention a second time; here they are estimated from queries sampled
-// evenly over the text, and are exact when --kv-samples covers it.
+// recent ones. Every query of prompt and answer is added to running sums, which survive compressions with their slots
+// (kv/attention_sums.h); that multiplies queries and keys a second time, as attention kernels keep no weights.
+// --kv-queries sampled estimates the sums anew at every compression instead, and costs next to nothing.
 #include "policy/entries.h"
 
 namespace ei::policy {
 
 Entry h2o_entry() {
-  const KvOptions preset{.rule = {"h2o"}, .gap = -1, .window = 512, .kernel = 1, .queries = QuerySource::kSampled};
+  const KvOptions preset{
+      .rule = {"h2o"}, .gap = -1, .window = 1, .recent = 0.5, .kernel = 1, .queries = QuerySource::kAll};
   return {
-      .method =
-          {.name = "h2o",
-           .summary = "H2O: dense prefill, then the slots with most attention from all queries, and the recent",
-           .paper = "Zhang et al., 2023, arXiv 2306.14048",
-           .changes =
-               "no running sums: each compression adds up the attention of sampled queries over what is left "
-               "(all queries when --kv-samples covers the text), the mean over the heads of a group; as many recent "
-               "slots as --kv-window says, 512, half of the default budget, whatever the budget",
-           .kv = preset},
+      .method = {.name = "h2o",
+                 .summary = "H2O: dense prefill, then the slots with most attention from all queries, and the recent",
+                 .paper = "Zhang et al., 2023, arXiv 2306.14048",
+                 .changes = "the mean over the heads of a group; many slots go at once instead of one a token",
+                 .kv = preset},
       .kv = {.name = "h2o",
-             .about = "by the attention of queries over the whole text",
+             .about = "by the attention of all queries so far",
              .preset = preset,
              .make = make_attention_method}};
 }

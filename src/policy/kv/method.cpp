@@ -17,10 +17,19 @@ KvNeeds KvMethod::needs() const {
                 .keys = scored_keys(),
                 .expected = scores_expected()};
   if (needs.row_entropy && needs.queries == QuerySource::kNone) needs.queries = options_.queries;
+  if (needs.queries != QuerySource::kAll) return needs;
+  // The latest wait to be added up, and tell entropies meanwhile.
+  needs.queries = QuerySource::kLast;
+  needs.accumulated = true;
   return needs;
 }
 
 Status KvMethod::check() const {
+  if (options_.queries == QuerySource::kAll && (!rates_attention() || scored_queries() == QuerySource::kNone))
+    return make_error(ErrorKind::kUsage,
+                      "attention is added up over all queries for methods that score by it, not for %s; take "
+                      "--kv-queries sampled",
+                      std::string(options_.rule.name).c_str());
   const int64_t least = int64_t{options_.window} + options_.sinks + 1;
   if (options_.budget_bytes == 0 || budget_at(0) >= least) return {};
   return make_error(ErrorKind::kUsage,
@@ -63,7 +72,8 @@ double entropy_behind_sinks(double entropy, std::span<const float> attention) {
 }  // namespace
 
 LayerScores KvMethod::score(const LayerMeasures& measured) const {
-  return {.measured = measured.attention, .made = {}, .stride = measured.stride, .rows = shape_.group()};
+  const float* scores = measured.accumulated.empty() ? measured.attention : measured.accumulated.data();
+  return {.measured = scores, .made = {}, .stride = measured.stride, .rows = shape_.group()};
 }
 
 bool KvMethod::rates_attention() const {
@@ -71,13 +81,18 @@ bool KvMethod::rates_attention() const {
   return entry != nullptr && entry->scores_attention && !scores_expected();
 }
 
-LayerSets KvMethod::sets_of(std::span<const int64_t> lengths, bool aligned) const {
+int64_t KvMethod::recent(int64_t budget) const {
+  const auto share = static_cast<int64_t>(options_.recent * static_cast<double>(budget));
+  return std::max<int64_t>(options_.window, std::min(share, budget - options_.sinks - 1));
+}
+
+LayerSets KvMethod::sets_of(std::span<const int64_t> lengths, bool aligned, int64_t recent) const {
   // One set for all needs the same slots in all; a cache that another method has compressed may have others.
   const int32_t sets = num_sets() > 1 || aligned ? num_sets() : shape_.kv_heads;
   LayerSets layer{.slots = {}, .group = std::max(1, shape_.heads / sets)};
   for (int32_t set = 0; set < sets; ++set) {
     const int32_t kv_head = set * shape_.kv_heads / sets;
-    layer.slots.push_back(std::max<int64_t>(0, lengths[static_cast<size_t>(kv_head)] - options_.window));
+    layer.slots.push_back(std::max<int64_t>(0, lengths[static_cast<size_t>(kv_head)] - recent));
   }
   return layer;
 }
@@ -85,7 +100,7 @@ LayerSets KvMethod::sets_of(std::span<const int64_t> lengths, bool aligned) cons
 LayerRating KvMethod::rate(const LayerMeasures& measured) const {
   const LayerScores scored = score(measured);
   LayerRating rating{.lengths = {measured.lengths.begin(), measured.lengths.end()}, .sets = {}};
-  const std::vector<int64_t> set_slots = sets_of(measured.lengths, measured.aligned).slots;
+  const std::vector<int64_t> set_slots = sets_of(measured.lengths, measured.aligned, options_.window).slots;
   const auto sets = static_cast<int32_t>(set_slots.size());
   const int32_t rows = shape_.kv_heads * scored.rows;
   for (int32_t set = 0; set < sets; ++set) {
@@ -128,15 +143,21 @@ std::vector<int64_t> KvMethod::layer_budgets(int64_t budget, std::span<const Lay
 }
 
 std::vector<KeepList> KvMethod::choose(const LayerRating& rating, int64_t budget) const {
-  const int64_t base = std::max<int64_t>(0, budget - options_.window);
-  std::vector<int64_t> counts(rating.sets.size(), base);
-  if (options_.share == KvShare::kAdaptive) counts = share_slots(options_, rating.sets, base);
-  if (options_.share == KvShare::kDistinct) counts = share_by_weight(options_, rating.distinct, rating.sets, base);
-  std::vector<KeepList> lists;
-  for (size_t set = 0; set < rating.sets.size(); ++set) {
-    const int64_t length = rating.lengths[set * rating.lengths.size() / rating.sets.size()];
-    lists.push_back(keep_best_and_recent(rating.sets[set], counts[set], length));
+  const int64_t latest = recent(budget);
+  const int64_t base = std::max<int64_t>(0, budget - latest);
+  const auto length_of = [&](size_t set) { return rating.lengths[set * rating.lengths.size() / rating.sets.size()]; };
+  std::vector<SlotScores> fewer;  // where more than the window stays
+  for (size_t set = 0; set < rating.sets.size() && latest > options_.window; ++set) {
+    const auto slots = static_cast<std::ptrdiff_t>(std::max<int64_t>(0, length_of(set) - latest));
+    fewer.emplace_back(rating.sets[set].begin(), rating.sets[set].begin() + slots);
   }
+  const std::vector<SlotScores>& sets = fewer.empty() ? rating.sets : fewer;
+  std::vector<int64_t> counts(sets.size(), base);
+  if (options_.share == KvShare::kAdaptive) counts = share_slots(options_, sets, base);
+  if (options_.share == KvShare::kDistinct) counts = share_by_weight(options_, rating.distinct, sets, base);
+  std::vector<KeepList> lists;
+  for (size_t set = 0; set < sets.size(); ++set)
+    lists.push_back(keep_best_and_recent(sets[set], counts[set], length_of(set)));
   return lists;
 }
 

@@ -43,6 +43,7 @@ struct KvNeeds {
   bool row_entropy = false;                  // of every head: the entropy of single queries' attention, in the mean
   KeyMeasure keys = KeyMeasure::kNone;       // of every slot
   bool expected = false;                     // attention of future queries, distributed as these, to every slot
+  bool accumulated = false;                  // sums of the attention of all queries so far to every slot
 };
 
 // One layer as it was measured. The arrays live as long as the call.
@@ -54,6 +55,7 @@ struct LayerMeasures {
   std::span<const float> row_entropy{};  // [heads], where asked for
   std::span<const float> keys{};         // [kv_heads, stride], where asked for
   std::span<const float> expected{};     // [heads, stride], where asked for: times the length of the slot's value
+  std::span<const float> accumulated{};  // [heads, stride], where asked for
   bool aligned = true;                   // do all kv_heads hold the same positions?
 };
 
@@ -107,8 +109,11 @@ class KvMethod {
   LayerRating rate(const LayerMeasures& measured) const;
   // Are ratings nothing but attention, aggregated and pooled, so that a backend may make them itself?
   bool rates_attention() const;
-  // The sets of a layer whose kv_heads hold so many slots; `aligned`: all of them the same positions.
-  LayerSets sets_of(std::span<const int64_t> lengths, bool aligned) const;
+  // The sets of a layer whose kv_heads hold so many slots, but for the latest `recent`; `aligned`: all of them the same
+  // positions.
+  LayerSets sets_of(std::span<const int64_t> lengths, bool aligned, int64_t recent) const;
+  // The latest slots that stay of a layer with this budget: the window, or a share of the budget.
+  int64_t recent(int64_t budget) const;
   // Slots per kv_head of every layer, their mean being the budget.
   std::vector<int64_t> layer_budgets(int64_t budget, std::span<const LayerState> layers) const;
   // The slots that each set keeps of a layer with this budget.
@@ -129,7 +134,7 @@ class KvMethod {
   virtual QuerySource scored_queries() const = 0;
   virtual KeyMeasure scored_keys() const { return KeyMeasure::kNone; }
   virtual bool scores_expected() const { return false; }
-  // Higher stays. Here: what was measured of attention.
+  // Higher stays. Here: what was measured of attention, or its sums.
   virtual LayerScores score(const LayerMeasures& measured) const;
 
  private:

@@ -75,10 +75,28 @@ TEST(AdaPyramid, IsAdaKvOverThePyramidOfItsAuthors) {
   }
 }
 
-TEST(H2o, KeepsHeavyHittersAndAsManyRecentOfASample) {
-  const KvOptions preset = find_kv_rule({"h2o"})->preset;
-  EXPECT_EQ(2 * preset.window, preset.budget);
-  EXPECT_EQ(make_kv_method(preset, {})->needs().queries, QuerySource::kSampled);
+TEST(H2o, KeepsHeavyHittersAndAsManyRecentWhateverTheBudget) {
+  KvOptions options = find_kv_rule({"h2o"})->preset;
+  EXPECT_TRUE(make_kv_method(options, {})->needs().accumulated);
+  for (const int32_t budget : {10, 41, 68, 90}) {
+    options.budget = budget;
+    for (uint64_t seed = 1; seed <= 20; ++seed) {
+      const KvTrace trace = random_kv_trace(seed, 100);
+      const int32_t group = trace.shape.group();
+      const KvKeeps keeps = run_kv_method(options, trace);
+      for (size_t layer = 0; layer < keeps.size(); ++layer) {
+        for (size_t h = 0; h < keeps[layer].size(); ++h) {
+          std::vector<double> worth(100);
+          for (size_t i = 0; i < static_cast<size_t>(group); ++i)
+            for (size_t slot = 0; slot < 100; ++slot)
+              worth[slot] += static_cast<double>(
+                  trace.attention[layer]
+                                 [(h * static_cast<size_t>(group) + i) * static_cast<size_t>(trace.stride) + slot]);
+          EXPECT_EQ(keeps[layer][h], largest(worth, budget - budget / 2, 100 - budget / 2, 100)) << "budget " << budget;
+        }
+      }
+    }
+  }
 }
 
 TEST(KeysAlone, TheShortestAndTheLeastAlikeStay) {

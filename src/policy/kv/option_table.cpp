@@ -106,6 +106,8 @@ std::vector<KvSpec> make_kv_table() {
               whole_field(&O::gap, -1)),
       kv_spec("kv-window", "W", "N", "last queries that decide, and last slots that always stay", compresses,
               whole_field(&O::window, 1)),
+      kv_spec("kv-recent", "", "X", "share of the budget that the last slots are, the window at least", compresses,
+              real_field(&O::recent, 0, 0.9), kResearch),
       kv_spec("kv-sinks", "", "N", "first slots that always stay", compresses, whole_field(&O::sinks, 0)),
       kv_spec("kv-repeat", "R", "N", "compress again every N generated tokens when over the budget; 0: only once",
               compresses, whole_field(&O::repeat, 0)),
@@ -120,8 +122,11 @@ std::vector<KvSpec> make_kv_table() {
           scores_attention,
           choice(&O::granularity, kv_granularity_name,
                  {KvGranularity::kHead, KvGranularity::kKvHead, KvGranularity::kLayer})),
-      kv_spec("kv-queries", "", "WHICH", "whose attention counts: last (the window's) or sampled (over the whole text)",
-              measures_attention, choice(&O::queries, query_source_name, {QuerySource::kLast, QuerySource::kSampled})),
+      kv_spec("kv-queries", "", "WHICH",
+              "whose attention counts: last (the window's), sampled (over the whole text) or all (added up while the "
+              "text is read, which costs about as much as its attention)",
+              measures_attention,
+              choice(&O::queries, query_source_name, {QuerySource::kLast, QuerySource::kSampled, QuerySource::kAll})),
       kv_spec(
           "kv-samples", "", "N", "sampled: queries at most",
           [](const O& options) { return measures_attention(options) && options.queries == QuerySource::kSampled; },

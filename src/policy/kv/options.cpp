@@ -37,6 +37,7 @@ const char* query_source_name(QuerySource queries) {
     case QuerySource::kNone: return "none";
     case QuerySource::kLast: return "last";
     case QuerySource::kSampled: return "sampled";
+    case QuerySource::kAll: return "all";
   }
   return "";
 }

@@ -49,8 +49,9 @@ enum class QuerySource : uint8_t {
   kNone,
   kLast,     // the last W queries
   kSampled,  // queries that lie evenly over the whole text
+  kAll,      // every query, added up while the text is read
 };
-const char* query_source_name(QuerySource queries);  // "none", "last", "sampled"
+const char* query_source_name(QuerySource queries);  // "none", "last", "sampled", "all"
 
 // Who chooses its slots on its own.
 enum class KvGranularity : uint8_t {
@@ -73,6 +74,7 @@ struct KvOptions {
   KvShare share = KvShare::kFlat;  // other than flat: `budget` is the mean over the kv_heads of a layer
   int32_t gap = 16;                // generated tokens to wait for; -1: compress when the prompt has been read
   int32_t window = 32;             // W: recorded queries, and the most recent slots, which always stay
+  double recent = 0;               // share of the budget that the most recent slots are, W at least
   int32_t repeat = 256;            // R: look again every R generated tokens; 0: once only
   double carry = 0;                // share of a slot's score that counts beside the next one
   Pooling pooling = Pooling::kAverage;

@@ -2,7 +2,7 @@
 
 #include "kernels/attention/attention.h"
 #include "kernels/simd/vec_emulated.h"
-#include "kernels/window_scores/cpu/window_scores_loops.h"
+#include "kernels/window_scores/cpu/attention_sums_loops.h"
 
 namespace ei::kernels {
 namespace {

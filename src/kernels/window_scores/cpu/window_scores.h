@@ -1,4 +1,5 @@
-// Scores of cached slots under a window of recorded queries (contract in ../window_scores.h), in two steps with a
+// Scores of cached slots under a window of recorded queries (contract in ../window_scores.h), and running sums of
+// attention (../attention_sums.h), in two steps with a
 // barrier between them: every worker takes some rows of one query head over all slots; then rows are added up.
 #pragma once
 
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "base/workers.h"
+#include "kernels/window_scores/attention_sums.h"
 #include "kernels/window_scores/window_scores.h"
 
 namespace ei::kernels {
@@ -20,6 +22,10 @@ struct WindowVariant {
   size_t (*scratch_bytes)(const WindowScoreParams& params, int workers);
   void (*score)(const WindowScoreParams& params, void* scratch, WorkQueue& queue, Worker worker);
   void (*merge)(const WindowScoreParams& params, void* scratch, Worker worker);
+  // The same two steps for running sums.
+  size_t (*sum_bytes)(const AttentionSumParams& params, int workers);
+  void (*add)(const AttentionSumParams& params, void* scratch, WorkQueue& queue, Worker worker);
+  void (*merge_sums)(const AttentionSumParams& params, const void* scratch, Worker worker);
 };
 // Fastest first; the last is always usable and accepts everything.
 const std::vector<const WindowVariant*>& window_variants();

@@ -1,7 +1,7 @@
 #if defined(__x86_64__)
 #include "kernels/simd/vec_avx2.h"
 #include "kernels/simd/x86_features.h"
-#include "kernels/window_scores/cpu/window_scores_loops.h"
+#include "kernels/window_scores/cpu/attention_sums_loops.h"
 
 namespace ei::kernels {
 

@@ -123,6 +123,22 @@ struct WindowLoops : WindowTile {
 
   static bool accepts(const KvView& kv) { return Product::accepts(kv); }
 
+  static Room room_at(const WindowScoreParams& params, float* rooms, Worker worker) {
+    Room room;
+    room.weights = rooms + worker.index * room_floats(params);
+    room.queries = room.weights + kRows * longest(params);
+    room.keys = room.queries + kRows * Product::kQueryWords * int64_t{params.kv.head_dim};
+    return room;
+  }
+
+  static Piece piece_at(const WindowScoreParams& params, int64_t index) {
+    Piece piece{.head = index / batches(params), .batch = index % batches(params)};
+    piece.first_row = piece.batch * kRows;
+    const int64_t left = params.window - piece.first_row;
+    piece.rows = left < kRows ? left : kRows;
+    return piece;
+  }
+
   static size_t scratch_bytes(const WindowScoreParams& params, int workers) {
     const int64_t floats = partial_floats(params) + entropy_floats(params) + workers * room_floats(params);
     return static_cast<size_t>(floats) * sizeof(float);
@@ -130,17 +146,11 @@ struct WindowLoops : WindowTile {
 
   static void score(const WindowScoreParams& params, void* scratch, WorkQueue& queue, Worker worker) {
     auto* memory = static_cast<float*>(scratch);
-    Room room;
     float* entropies = memory + partial_floats(params);
-    room.weights = entropies + entropy_floats(params) + worker.index * room_floats(params);
-    room.queries = room.weights + kRows * longest(params);
-    room.keys = room.queries + kRows * Product::kQueryWords * int64_t{params.kv.head_dim};
+    const Room room = room_at(params, entropies + entropy_floats(params), worker);
     const int64_t pieces = batches(params) * params.num_heads;
     for (int64_t index = queue.take(); index < pieces; index = queue.take()) {
-      Piece piece{.head = index / batches(params), .batch = index % batches(params)};
-      piece.first_row = piece.batch * kRows;
-      const int64_t left = params.window - piece.first_row;
-      piece.rows = left < kRows ? left : kRows;
+      const Piece piece = piece_at(params, index);
       const float entropy = score_piece(params, piece, room, partial(params, memory, piece.batch, piece.head));
       if (params.entropy != nullptr) entropies[piece.batch * params.num_heads + piece.head] = entropy;
     }
@@ -159,18 +169,11 @@ struct WindowLoops : WindowTile {
     if (params.entropy != nullptr && worker.index == 0) merge_entropy(params, static_cast<const float*>(scratch));
   }
 
- private:
-  static void merge_entropy(const WindowScoreParams& params, const float* scratch) {
-    const float* entropies = scratch + partial_floats(params);
-    for (int64_t head = 0; head < params.num_heads; ++head) {
-      float sum = 0;
-      for (int64_t batch = 0; batch < batches(params); ++batch) sum += entropies[batch * params.num_heads + head];
-      params.entropy[head] = sum / static_cast<float>(params.window);
-    }
-  }
-
-  // The entropies of the rows, added up, where they are wanted.
-  static float score_piece(const WindowScoreParams& params, const Piece& piece, const Room& room, float* out) {
+  // Weights of a piece in room.weights [slots, kRows], of as many slots as any of its rows sees, which it returns. A
+  // row's times its share are its attention over `rows`; entropies where they are wanted.
+  template <bool kEntropy>
+  static int64_t weigh_piece(const WindowScoreParams& params, const Piece& piece, const Room& room, float rows,
+                             float (&share)[kRows], float (&entropy)[kRows]) {
     const int64_t group = params.num_heads / static_cast<int64_t>(params.kv.heads.size());
     const KvHeadView& head = params.kv.heads[static_cast<size_t>(piece.head / group)];
     for (int r = 0; r < kRows; ++r) {
@@ -197,20 +200,38 @@ struct WindowLoops : WindowTile {
       for (int64_t key = 0; key < end; ++key)
         for (int v = 0; v < kVecs; ++v) max[v] = V::max(max[v], V::load(tile + key * kRows + v * V::kWidth));
     }
+    const auto scale = static_cast<float>(static_cast<double>(params.scale) * kLog2e);
+    weigh<kEntropy>(room.weights, most, max, scale, share, entropy);
+    for (int64_t r = 0; r < kRows; ++r) {
+      share[r] = seen[r] > 0 ? 1.0f / (share[r] * rows) : 0.0f;
+      if (seen[r] == 0) entropy[r] = 0;
+    }
+    return most;
+  }
+
+ private:
+  static void merge_entropy(const WindowScoreParams& params, const float* scratch) {
+    const float* entropies = scratch + partial_floats(params);
+    for (int64_t head = 0; head < params.num_heads; ++head) {
+      float sum = 0;
+      for (int64_t batch = 0; batch < batches(params); ++batch) sum += entropies[batch * params.num_heads + head];
+      params.entropy[head] = sum / static_cast<float>(params.window);
+    }
+  }
+
+  // The entropies of the rows, added up, where they are wanted.
+  static float score_piece(const WindowScoreParams& params, const Piece& piece, const Room& room, float* out) {
+    const int64_t group = params.num_heads / static_cast<int64_t>(params.kv.heads.size());
+    const KvHeadView& head = params.kv.heads[static_cast<size_t>(piece.head / group)];
+    const auto rows = static_cast<float>(params.window);
     float share[kRows];
     float entropy[kRows] = {};
-    const auto scale = static_cast<float>(static_cast<double>(params.scale) * kLog2e);
-    if (params.entropy != nullptr) {
-      weigh<true>(room.weights, most, max, scale, share, entropy);
-    } else {
-      weigh<false>(room.weights, most, max, scale, share, entropy);
-    }
-    float spread = 0;
-    for (int64_t r = 0; r < kRows; ++r) spread += seen[r] > 0 ? entropy[r] : 0.0f;
-    for (int64_t r = 0; r < kRows; ++r)
-      share[r] = seen[r] > 0 ? 1.0f / (share[r] * static_cast<float>(params.window)) : 0.0f;
+    const int64_t most = params.entropy != nullptr ? weigh_piece<true>(params, piece, room, rows, share, entropy)
+                                                   : weigh_piece<false>(params, piece, room, rows, share, entropy);
     add_up(room.weights, most, share, out);
     for (int64_t slot = most; slot < head.length; ++slot) out[slot] = 0;
+    float spread = 0;
+    for (int64_t r = 0; r < kRows; ++r) spread += entropy[r];
     return spread;
   }
 
@@ -251,16 +272,5 @@ struct WindowLoops : WindowTile {
     }
   }
 };
-
-template <typename V, typename Product = FloatProduct<V>>
-constexpr WindowVariant make_window_variant(std::string_view name, bool (*usable)()) {
-  using Loops = WindowLoops<V, Product>;
-  return {.name = name,
-          .usable = usable,
-          .accepts = Loops::accepts,
-          .scratch_bytes = Loops::scratch_bytes,
-          .score = Loops::score,
-          .merge = Loops::merge};
-}
 
 }  // namespace ei::kernels

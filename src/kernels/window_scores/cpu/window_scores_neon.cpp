@@ -1,6 +1,6 @@
 #if defined(__aarch64__)
 #include "kernels/simd/vec_neon.h"
-#include "kernels/window_scores/cpu/window_scores_loops.h"
+#include "kernels/window_scores/cpu/attention_sums_loops.h"
 
 namespace ei::kernels {
 namespace {

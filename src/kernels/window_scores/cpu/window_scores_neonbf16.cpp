@@ -6,7 +6,7 @@
 
 #include "kernels/simd/arm_features.h"
 #include "kernels/simd/vec_neon.h"
-#include "kernels/window_scores/cpu/window_scores_loops.h"
+#include "kernels/window_scores/cpu/attention_sums_loops.h"
 
 namespace ei::kernels {
 namespace {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "kernels/window_scores/cpu/window_scores.h"
+#include "kernels/window_scores/reference/attention_sums_reference.h"
 #include "kernels/window_scores/reference/window_scores_reference.h"
 #include "support/random_kv.h"
 
@@ -91,6 +92,71 @@ TEST_P(WindowScores, AreThoseOfTheReferenceForAnyNumberOfWorkers) {
     run(*variant, params, 3);
     EXPECT_EQ(shared, alone);
     EXPECT_EQ(shared_entropy, entropy);
+  }
+}
+
+void run_sums(const WindowVariant& variant, const AttentionSumParams& params, int workers) {
+  AttentionScratch scratch(variant.sum_bytes(params, workers) + kScratchHeader);
+  WorkQueue queue;
+  const auto on_all = [&](auto job) {
+    std::vector<std::thread> threads;
+    threads.reserve(static_cast<size_t>(workers));
+    for (int index = 0; index < workers; ++index) threads.emplace_back([=] { job(Worker{index, workers}); });
+    for (std::thread& thread : threads) thread.join();
+  };
+  on_all([&](Worker worker) { variant.add(params, scratch.data(), queue, worker); });
+  on_all([&](Worker worker) { variant.merge_sums(params, scratch.data(), worker); });
+}
+
+// Bit for bit the same however the queries are cut, and on top of what was there.
+TEST_P(WindowScores, AddUpToTheSameSumsForAnyCutAndAnyNumberOfWorkers) {
+  const AttentionShape& shape = GetParam().attention;
+  RandomAttention random(shape, 4);
+  const AttentionParams attention = random.params(nullptr);
+  std::vector<int32_t> positions;
+  for (int64_t i = 0; i < shape.tokens; ++i)
+    positions.push_back(attention.first_position + static_cast<int32_t>(i) - GetParam().behind);
+  const int64_t stride = shape.context + 5;
+  const std::vector<double> before(static_cast<size_t>(stride * attention.num_heads), 0.75);
+  AttentionSumParams params{.queries = {.q = attention.q,
+                                        .q_stride = attention.q_stride,
+                                        .positions = positions.data(),
+                                        .window = shape.tokens,
+                                        .num_heads = attention.num_heads,
+                                        .scale = attention.scale,
+                                        .kv = attention.kv},
+                            .before = before.data(),
+                            .stride = stride};
+  std::vector<int64_t> lengths;
+  for (const KvHeadView& head : attention.kv.heads) {
+    lengths.push_back(head.length);
+    params.counted.push_back(head.length / 3);
+  }
+  std::vector<double> expected(before.size(), -1);
+  params.sums = expected.data();
+  reference_attention_sums(params);
+  for (const WindowVariant* variant : window_variants()) {
+    if (!variant->usable() || !variant->accepts(params.queries.kv)) continue;
+    SCOPED_TRACE(std::string(variant->name));
+    std::vector<double> whole(before.size(), -1);
+    params.sums = whole.data();
+    run_sums(*variant, params, 1);
+    for (size_t i = 0; i < whole.size(); ++i)
+      ASSERT_NEAR(whole[i], expected[i], 1e-6 + 2e-5 * std::abs(expected[i])) << "at " << i;
+    for (const int64_t cut : {int64_t{1}, int64_t{5}, int64_t{16}}) {
+      std::vector<double> pieces(before.size(), -1);
+      AttentionSumParams piece = params;
+      piece.sums = pieces.data();
+      for (int64_t row = 0; row < shape.tokens; row += cut) {
+        piece.queries.q = attention.q + row * attention.q_stride;
+        piece.queries.positions = positions.data() + row;
+        piece.queries.window = std::min(cut, shape.tokens - row);
+        run_sums(*variant, piece, 2);
+        piece.before = pieces.data();
+        piece.counted = lengths;
+      }
+      EXPECT_EQ(pieces, whole) << "in pieces of " << cut;
+    }
   }
 }
 

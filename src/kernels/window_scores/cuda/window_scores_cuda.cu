@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "kernels/pages/cuda/page_elements.cuh"
+#include "kernels/window_scores/attention_sums.h"
 #include "kernels/window_scores/cuda/window_logits.cuh"
 #include "kernels/window_scores/cuda/window_scores_cuda.h"
 
@@ -77,6 +78,23 @@ __global__ void mean_kernel(const float* logits, int64_t stride, int64_t length,
   scores[static_cast<int64_t>(blockIdx.y) * score_stride + slot] = sum / static_cast<float>(window);
 }
 
+// Every head's attention, rounded so that its sum is exact, on top of what was counted before.
+__global__ void sum_kernel(const float* logits, int64_t stride, int64_t length, const float2* shares, int64_t window,
+                           const double* before, int64_t counted, double* sums, int64_t sum_stride) {
+  const int64_t slot = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (slot >= length) return;
+  const int64_t at = static_cast<int64_t>(blockIdx.y) * sum_stride + slot;
+  double sum = slot < counted ? before[at] : 0.0;
+  for (int64_t query = 0; query < window; ++query) {
+    const int64_t row = static_cast<int64_t>(blockIdx.y) * window + query;
+    const float2 share = shares[row];
+    if (share.y <= 0) continue;
+    const double attention = __fmul_rn(expf(logits[row * stride + slot] - share.x), share.y);
+    sum += __dsub_rn(__dadd_rn(attention, kSumRounding), kSumRounding);
+  }
+  sums[at] = sum;
+}
+
 // The mean over the window, of every head of a group.
 __global__ void entropy_kernel(const float* entropies, int64_t window, float* out) {
   float sum = 0;
@@ -123,9 +141,14 @@ Status launch_window_scores(const WindowScores& params, void* stream) {
     }
     softmax_kernel<<<static_cast<unsigned>(rows), kRowThreads, 0, queue>>>(logits, stride, length, shares, entropies);
     const dim3 grid(static_cast<unsigned>((length + kThreads - 1) / kThreads), static_cast<unsigned>(group));
-    mean_kernel<<<grid, kThreads, 0, queue>>>(logits, stride, length, shares, params.window,
-                                              params.scores + static_cast<int64_t>(h) * group * params.score_stride,
-                                              params.score_stride);
+    const int64_t first = static_cast<int64_t>(h) * group * params.score_stride;
+    if (params.sums != nullptr) {
+      sum_kernel<<<grid, kThreads, 0, queue>>>(logits, stride, length, shares, params.window, params.before + first,
+                                               params.counted[h], params.sums + first, params.score_stride);
+    } else {
+      mean_kernel<<<grid, kThreads, 0, queue>>>(logits, stride, length, shares, params.window, params.scores + first,
+                                                params.score_stride);
+    }
     if (params.entropy != nullptr)
       entropy_kernel<<<1, static_cast<unsigned>(group), 0, queue>>>(entropies, params.window,
                                                                     params.entropy + static_cast<int64_t>(h) * group);

@@ -1,4 +1,4 @@
-// Window scores on a GPU: the contract is window_scores.h's.
+// Window scores and running sums of attention on a GPU: the contracts are window_scores.h's and attention_sums.h's.
 #pragma once
 
 #include <span>
@@ -21,7 +21,11 @@ struct WindowScores {
   float* scores = nullptr;              // [num_heads, score_stride], where the device can write
   int64_t score_stride = 0;
   float* entropy = nullptr;  // [num_heads], where the device can write; null: not wanted
-  float* room = nullptr;     // window_score_floats()
+  // Instead of scores, with the same stride; null: not wanted.
+  double* sums = nullptr;
+  const double* before = nullptr;
+  std::span<const int64_t> counted{};  // [kv_heads], on the host
+  float* room = nullptr;               // window_score_floats()
 };
 // Floats of scratch memory: the logits of one kv_head.
 int64_t window_score_floats(const WindowScores& params);

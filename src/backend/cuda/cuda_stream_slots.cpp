@@ -1,0 +1,86 @@
+// What a KV compression measures of a cache, adds up and chooses by, on a GPU.
+#include <algorithm>
+#include <vector>
+
+#include "backend/cuda/cuda_stream.h"
+#include "kernels/window_scores/cuda/slot_choice_cuda.h"
+#include "kernels/window_scores/cuda/window_scores_cuda.h"
+
+namespace ei {
+
+void CudaStream::window_scores(const kernels::WindowScoreParams& params) {
+  if (!open()) return;
+  note(score_window(params));
+}
+
+void CudaStream::attention_sums(const kernels::AttentionSumParams& params) {
+  if (!open()) return;
+  constexpr int64_t kRowsAtOnce = 64;  // their logits lie in memory
+  kernels::AttentionSumParams some = params;
+  for (int64_t row = 0; row < params.queries.window; row += kRowsAtOnce) {
+    some.queries.q = params.queries.q + row * params.queries.q_stride;
+    some.queries.positions = params.queries.positions + row;
+    some.queries.window = std::min(kRowsAtOnce, params.queries.window - row);
+    note(score_window(some.queries, &some));
+    some.before = params.sums;
+    some.counted.clear();
+    for (const KvHeadView& head : params.queries.kv.heads) some.counted.push_back(head.length);
+  }
+}
+
+Status CudaStream::score_window(const kernels::WindowScoreParams& params, const kernels::AttentionSumParams* running) {
+  std::vector<int64_t> lengths;
+  for (const KvHeadView& head : params.kv.heads) lengths.push_back(head.length);
+  EI_ASSIGN_OR_RETURN(const kernels::cuda::DeviceKvHead* heads, readable_heads(params.kv));
+  kernels::cuda::WindowScores scores{.q = params.q,
+                                     .q_stride = params.q_stride,
+                                     .positions = params.positions,
+                                     .window = params.window,
+                                     .num_heads = params.num_heads,
+                                     .scale = params.scale,
+                                     .pages = pages_of(params.kv),
+                                     .heads = heads,
+                                     .lengths = lengths,
+                                     .scores = params.scores,
+                                     .score_stride = params.score_stride,
+                                     .entropy = params.entropy};
+  std::vector<int64_t> counted;
+  if (running != nullptr) {
+    counted = running->counted;
+    scores.before = running->before;
+    scores.sums = running->sums;
+    scores.score_stride = running->stride;
+  }
+  const auto bytes = static_cast<size_t>(kernels::cuda::window_score_floats(scores)) * sizeof(float);
+  EI_ASSIGN_OR_RETURN(void* room, window_room_.device(bytes));
+  scores.room = static_cast<float*>(room);
+  if (together()) graph_.refuse();
+  submit([this, scores, lengths, counted]() mutable {
+    scores.lengths = lengths;
+    scores.counted = counted;
+    return kernels::cuda::launch_window_scores(scores, stream_);
+  });
+  return {};
+}
+
+void CudaStream::rate_slots(const kernels::RateSlotsParams& params) {
+  if (!open()) return;
+  if (together()) graph_.refuse();
+  std::vector<int64_t> slots(params.slots.begin(), params.slots.end());
+  submit([this, call = kernels::RateSlotsParams(params), slots = std::move(slots)]() mutable {
+    call.slots = slots;
+    return kernels::cuda::launch_rate_slots(call, stream_);
+  });
+}
+
+void CudaStream::choose_slots(const kernels::ChooseSlotsParams& params) {
+  if (!open()) return;
+  if (together()) graph_.refuse();
+  std::vector<int64_t> slots(params.slots.begin(), params.slots.end());
+  submit([this, call = kernels::ChooseSlotsParams(params), slots = std::move(slots)]() mutable {
+    call.slots = slots;
+    return kernels::cuda::launch_choose_slots(call, stream_);
+  });
+}
+
+}  // namespace ei
