@@ -14,7 +14,7 @@ Status set_type(const char* name, std::optional<DType>& type) {
   if (name == nullptr) return {};
   type = dtype_from_name(name);
   if (type) return {};
-  return make_error(ErrorKind::kUsage, "no type of a cache: '%s'; there are f32, f16 and bf16", name);
+  return make_error(ErrorKind::kUsage, "no type of a cache: '%s'; there are f32, f16, bf16 and q8_0", name);
 }
 
 Result<SessionOptions> session_options(const EiSessionOptions& given) {

@@ -15,6 +15,7 @@
 #include "cli/kv_options.h"
 #include "cli/method_options.h"
 #include "cli/model_overrides.h"
+#include "engine/cache_types.h"
 #include "engine/fits.h"
 #include "engine/memory.h"
 
@@ -107,9 +108,8 @@ Result<std::unique_ptr<Engine>> load_engine(const Settings& settings, const Cons
   console.detail("loading " + one_line(path));
   EI_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::load(engine_options(settings, path)));
   if (settings.mlock) lock_memory(console);
-  const DType standard = engine->backend().default_kv_type();
-  const std::string computes = backend_detail(engine->file(), engine->backend(), key_type(settings).value_or(standard),
-                                              value_type(settings).value_or(standard));
+  const CacheTypes types = cache_types(engine->backend(), key_type(settings), value_type(settings));
+  const std::string computes = backend_detail(engine->file(), engine->backend(), types.keys, types.values);
   console.detail(str_format("loaded in %s: %s, %s of weights; %s", format_seconds(engine->load_s()).c_str(),
                             engine->config().arch.c_str(),
                             format_bytes(static_cast<double>(engine->weight_bytes())).c_str(), computes.c_str()));

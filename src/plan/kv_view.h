@@ -16,10 +16,8 @@ struct KvPageShape {
   DType key_type = DType::kF32;
   DType value_type = DType::kF32;
 
-  constexpr size_t key_row() const {
-    return static_cast<size_t>(head_dim) * dtype_bytes(key_type);
-  }  // bytes of one key
-  constexpr size_t value_row() const { return static_cast<size_t>(head_dim) * dtype_bytes(value_type); }
+  constexpr size_t key_row() const { return dtype_row_bytes(key_type, head_dim); }  // bytes of one key
+  constexpr size_t value_row() const { return dtype_row_bytes(value_type, head_dim); }
 };
 
 struct KvPageLayout {

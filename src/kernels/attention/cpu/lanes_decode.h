@@ -89,6 +89,7 @@ struct LanesDecode {
       case DType::kF32: return body(Constant<DType::kF32>());
       case DType::kF16: return body(Constant<DType::kF16>());
       case DType::kBF16: return body(Constant<DType::kBF16>());
+      case DType::kQ8_0: EI_CHECK(type != DType::kQ8_0);  // unpacked before (flash.h)
     }
   }
   template <typename Body>
