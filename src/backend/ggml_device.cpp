@@ -101,6 +101,7 @@ Result<std::unique_ptr<GgmlDevice>> GgmlDevice::create(int generation_threads, i
   self->threads_ = threads;
   self->crew_ = CrewSize(generation_threads);
   self->spare_ = SpareCores(prompt_threads);
+  self->owns_cores_ = threads > 1 && usable_cores() == static_cast<int>(std::thread::hardware_concurrency());
   self->device_ = device;
   self->backend_ = ggml_backend_dev_init(device, nullptr);
   ggml_backend_reg_t registry = ggml_backend_dev_backend_reg(device);
@@ -168,11 +169,13 @@ void GgmlDevice::employ(int threads) {
   employed_ = threads;
 }
 
-// What is known of others before our threads have run beside them: what the system counts, and behind a prompt what the
-// prompt has found. A first job that had to find it out itself would wait for a core at every barrier.
+// What is known of others before our threads have run beside them: what the system counts, where all of its cores are
+// ours to use, and behind a prompt what the prompt has found. A first job that had to find it out itself would wait for
+// a core at every barrier.
 void GgmlDevice::look_around(bool brief) {
   const double now = now_s();
-  if (threads_ > 1 && now - ended_s_ > kLookPause) {
+  const bool ended = brief ? crew_.guess_ended(now) : spare_.guess_ended(now);
+  if (owns_cores_ && (now - ended_s_ > kLookPause || ended)) {
     const int idle = idle_cores();
     spare_.expect(now, idle);
     crew_.expect(now, idle);

@@ -70,6 +70,7 @@ class GgmlDevice {
   int employed_ = 0;                  // how many the backend has now
   CrewSize crew_{1};                  // of generated tokens
   SpareCores spare_{1};               // of prompts
+  bool owns_cores_ = false;           // may use every core of the machine, so what runs there runs on ours
   double ended_s_ = 0;                // when the last graph was done
   bool was_brief_ = false;
   ggml_context* piece_memory_ = nullptr;

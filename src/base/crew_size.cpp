@@ -11,13 +11,24 @@ constexpr double kWindow = 0.04;  // seconds
 // What was found holds for so many times as long as the slower way took: looking again costs a tenth at most.
 constexpr double kHolds = 10;
 constexpr double kGuessedAlone = 0.25;  // seconds
-constexpr double kGuessesDoubted = 10;  // seconds, behind a wrong one
+constexpr double kGuessesLongest = 2;   // seconds
+constexpr double kGuessesDoubted = 60;  // seconds, behind a wrong one
 }  // namespace
 
 void CrewSize::expect(double now_s, int idle) {
-  if (threads_ == 1 || 2 * idle > threads_ || now_s < doubted_until_) return;
+  if (threads_ == 1 || now_s < doubted_until_) return;
+  if (2 * idle > threads_) {
+    expected_ = false;
+    return;
+  }
+  if (!expected_) guess_begin_s_ = now_s;
+  if (now_s - guess_begin_s_ > kGuessesLongest) return;
   alone_until_ = std::max(alone_until_, now_s + kGuessedAlone);
   expected_ = true;
+}
+
+bool CrewSize::guess_ended(double now_s) const {
+  return expected_ && now_s >= alone_until_ && now_s - guess_begin_s_ <= kGuessesLongest;
 }
 
 int CrewSize::begin(double now_s, double cpu_s) {

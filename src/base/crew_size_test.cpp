@@ -100,6 +100,11 @@ TEST(CrewSize, IsOneFromTheFirstJobWhereHalfOfTheCoresAreNotIdle) {
   const Spent first = work(crew, {.crew_s = 0.5, .alone_s = 0.002, .lost = 0.9}, clock, 0.2);
   EXPECT_EQ(first.jobs_with_all, 0);
   EXPECT_GT(first.jobs_alone, 90);
+  clock.now += 0.1;
+  EXPECT_TRUE(crew.guess_ended(clock.now));
+  crew.expect(clock.now, kThreads);
+  EXPECT_FALSE(crew.guess_ended(clock.now)) << "the others have gone";
+  EXPECT_EQ(crew.begin(clock.now, clock.shown), kThreads);
 }
 
 TEST(CrewSize, AWrongGuessIsNotMadeAgainSoon) {
@@ -109,7 +114,7 @@ TEST(CrewSize, AWrongGuessIsNotMadeAgainSoon) {
   work(crew, {.crew_s = 0.0005, .alone_s = 0.002}, clock, 0.5);
   crew.expect(clock.now, 0);
   EXPECT_EQ(work(crew, {.crew_s = 0.0005, .alone_s = 0.002}, clock, 0.2).jobs_alone, 0);
-  clock.now += 20;
+  clock.now += 70;
   crew.expect(clock.now, 0);
   EXPECT_EQ(crew.begin(clock.now, clock.shown), 1);
 }
