@@ -1,6 +1,18 @@
 # Everything that is not ours, as imported targets.
 find_package(Threads REQUIRED)
 
+# Packages of the system first: what is missing is said before minutes are spent on what can be fetched.
+macro(ei_system_package name debian)
+  find_package(${name} CONFIG QUIET)
+  if(NOT ${name}_FOUND)
+    message(FATAL_ERROR "${name} is missing: run tools/deps.sh packages, or install it (Debian, Ubuntu: ${debian})")
+  endif()
+endmacro()
+ei_system_package(nlohmann_json nlohmann-json3-dev)
+if(NOT EI_PYTHON)
+  ei_system_package(CLI11 libcli11-dev)
+endif()
+
 # ggml, libllama and llama.cpp's template and schema code, built by tools/deps.sh.
 set(llama_build ${EI_DEPS_DIR}/build-llama-${CMAKE_SYSTEM_PROCESSOR})
 include(${CMAKE_SOURCE_DIR}/third_party/llama/cpu_target.cmake)
@@ -27,7 +39,6 @@ if(EI_PORTABLE)
   set(CMAKE_BUILD_RPATH "$ORIGIN")
 endif()
 
-find_package(CLI11 CONFIG REQUIRED)
 if(EI_SERVER)
   # Boost.Beast and Asio, headers alone: HTTP of the server.
   find_path(EI_BOOST_INCLUDE boost/beast/version.hpp REQUIRED)
@@ -56,7 +67,6 @@ endif()
 # Editing and history in `chat`; without it lines are read as they come.
 find_path(EI_LIBEDIT_INCLUDE histedit.h)
 find_library(EI_LIBEDIT edit)
-find_package(nlohmann_json CONFIG REQUIRED)
 if(EI_TESTS)
   find_package(GTest REQUIRED)
 endif()

@@ -101,7 +101,7 @@ typedef struct EiSessionOptions {
   int64_t batch;               // prompt tokens per chunk; 0: chosen
   const char* method;          // "full" when null; ei_method() names them
   const char* method_options;  // "base-budget=512,kv-budget=1024": changes to the method; null: none
-  const char* key_type;        // "f32", "f16", "bf16", on a GPU "fp8"; null: the device's choice
+  const char* key_type;        // "f32", "f16", "bf16", on a CPU "q8_0", on a GPU "fp8"; null: the device's choice
   const char* value_type;
   int32_t keep_whole;  // a compression leaves the text whole for later questions, and its memory is not given back
   int32_t keep_plan;   // ei_plan() names the blocks that were chosen

@@ -24,7 +24,7 @@ struct SessionOptions {
   int64_t batch = 0;    // prompt tokens per chunk; 0: chosen
   std::string method = "full";
   std::string method_options{};  // "base-budget=512,kv-budget=1024": changes to the method
-  std::string key_type{};        // "f32", "f16", "bf16", on a GPU "fp8"; empty: the device's choice
+  std::string key_type{};        // "f32", "f16", "bf16", on a CPU "q8_0", on a GPU "fp8"; empty: the device's choice
   std::string value_type{};
   bool keep_whole = false;  // a compression leaves the text whole for later questions
   bool keep_plan = false;   // plan() names the blocks that were chosen

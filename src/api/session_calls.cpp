@@ -14,7 +14,8 @@ Status set_type(const char* name, std::optional<DType>& type) {
   if (name == nullptr) return {};
   type = dtype_from_name(name);
   if (type) return {};
-  return make_error(ErrorKind::kUsage, "no type of a cache: '%s'; there are f32, f16, bf16 and, on a GPU, fp8", name);
+  return make_error(ErrorKind::kUsage,
+                    "no type of a cache: '%s'; there are f32, f16, bf16, on a CPU q8_0, and on a GPU fp8", name);
 }
 
 Result<SessionOptions> session_options(const EiSessionOptions& given) {

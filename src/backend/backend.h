@@ -209,6 +209,7 @@ class Backend {
   // matrices.
   virtual std::string describe(DType key_type, DType value_type, std::span<const HostTensor> matrices) const = 0;
   virtual DType default_kv_type() const = 0;
+  virtual bool holds_q8() const { return false; }          // may a cache be of q8_0?
   virtual int64_t preferred_chunk() const { return 512; }  // prompt tokens per chunk
   // May rows of several sessions' generated tokens go through one stream, with cos and sin of any positions? Each then
   // comes out bit for bit as it would alone.

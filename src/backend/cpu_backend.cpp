@@ -55,6 +55,7 @@ class CpuBackend : public Backend {
     }
     return DType::kF16;
   }
+  bool holds_q8() const override { return true; }
 
   Result<Buffer> allocate(size_t bytes) const override { return allocate_host(bytes); }
   Status copy_in(void* to, const void* from, size_t bytes) const override { return copy_within(to, from, bytes); }
@@ -141,6 +142,7 @@ class GgmlBackend : public CpuBackend {
   int64_t preferred_chunk() const override { return 512; }
   bool decodes_together() const override { return false; }  // ggml rounds by the number of rows
   DType default_kv_type() const override { return DType::kF16; }
+  bool holds_q8() const override { return false; }
   Result<std::unique_ptr<Weight>> load_matrix(std::span<const HostTensor> parts, MatrixUse) const override {
     EI_ASSIGN_OR_RETURN(std::unique_ptr<Weight> weight, load_cpu_matrix(device(), parts, Stacking::kApart));
     return weight;

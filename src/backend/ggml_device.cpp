@@ -11,6 +11,7 @@
 
 #include "backend/host_memory.h"
 #include "base/clock.h"
+#include "base/cores.h"
 
 namespace ei {
 
@@ -31,6 +32,8 @@ bool stops(void* watch) {
 
 // About a layer: after each the threads may be fewer or more.
 constexpr int kPieceNodes = 16;
+
+constexpr double kLookPause = 0.05;  // seconds without a graph: others may have come
 
 constexpr size_t kVariantBytes = size_t{8} << 20;  // more than any of ggml's libraries takes
 
@@ -98,6 +101,7 @@ Result<std::unique_ptr<GgmlDevice>> GgmlDevice::create(int generation_threads, i
   self->threads_ = threads;
   self->crew_ = CrewSize(generation_threads);
   self->spare_ = SpareCores(prompt_threads);
+  self->owns_cores_ = threads > 1 && usable_cores() == static_cast<int>(std::thread::hardware_concurrency());
   self->device_ = device;
   self->backend_ = ggml_backend_dev_init(device, nullptr);
   ggml_backend_reg_t registry = ggml_backend_dev_backend_reg(device);
@@ -165,8 +169,30 @@ void GgmlDevice::employ(int threads) {
   employed_ = threads;
 }
 
+// What is known of others before our threads have run beside them: what the system counts, where all of its cores are
+// ours to use, and behind a prompt what the prompt has found. A first job that had to find it out itself would wait for
+// a core at every barrier.
+void GgmlDevice::look_around(bool brief) {
+  const double now = now_s();
+  const bool ended = brief ? crew_.guess_ended(now) : spare_.guess_ended(now);
+  if (owns_cores_ && (now - ended_s_ > kLookPause || ended)) {
+    const int idle = idle_cores();
+    spare_.expect(now, idle);
+    crew_.expect(now, idle);
+  } else if (brief && !was_brief_) {
+    crew_.expect(now, spare_.left(now));
+  }
+  was_brief_ = brief;
+}
+
 ggml_status GgmlDevice::run(ggml_cgraph* graph, bool brief) {
-  if (!brief) return run_pieces(graph);
+  look_around(brief);
+  const ggml_status status = brief ? run_brief(graph) : run_pieces(graph);
+  ended_s_ = now_s();
+  return status;
+}
+
+ggml_status GgmlDevice::run_brief(ggml_cgraph* graph) {
   employ(crew_.begin(now_s(), process_cpu_s()));
   const ggml_status status = ggml_backend_graph_compute(backend_, graph);
   crew_.end(now_s(), process_cpu_s());

@@ -58,6 +58,8 @@ class GgmlDevice {
   void end_turn();
   ggml_status run(ggml_cgraph* graph, bool brief);
   ggml_status run_pieces(ggml_cgraph* graph);
+  ggml_status run_brief(ggml_cgraph* graph);
+  void look_around(bool brief);
   void employ(int threads);
 
   int threads_ = 1;
@@ -68,6 +70,9 @@ class GgmlDevice {
   int employed_ = 0;                  // how many the backend has now
   CrewSize crew_{1};                  // of generated tokens
   SpareCores spare_{1};               // of prompts
+  bool owns_cores_ = false;           // may use every core of the machine, so what runs there runs on ours
+  double ended_s_ = 0;                // when the last graph was done
+  bool was_brief_ = false;
   ggml_context* piece_memory_ = nullptr;
   ggml_cgraph* piece_ = nullptr;
   void (*set_pool_)(ggml_backend_t, ggml_threadpool*) = nullptr;

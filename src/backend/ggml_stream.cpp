@@ -21,7 +21,8 @@ ggml_type type_of(DType type) {
     case DType::kF32: return GGML_TYPE_F32;
     case DType::kF16: return GGML_TYPE_F16;
     case DType::kBF16: return GGML_TYPE_BF16;
-    case DType::kF8: break;  // a GPU's
+    case DType::kQ8_0:
+    case DType::kF8: break;  // no session has such a cache here (Backend::holds_q8, takes_cache)
   }
   return GGML_TYPE_F32;
 }

@@ -111,10 +111,8 @@ class ReferenceStream : public Stream {
       std::byte* values = plain_value(page, run.page, run.slot);
       for (int64_t i = 0; i < run.count; ++i) {
         const int64_t from = (run.token + i) * params.k.stride + static_cast<int64_t>(run.kv_head) * head_dim;
-        for (int32_t d = 0; d < head_dim; ++d) {
-          store_element(keys, page.key_type, i * head_dim + d, params.k.data[from + d]);
-          store_element(values, page.value_type, i * head_dim + d, params.v.data[from + d]);
-        }
+        store_row(params.k.data + from, keys + static_cast<size_t>(i) * page.key_row(), page.key_type, head_dim);
+        store_row(params.v.data + from, values + static_cast<size_t>(i) * page.value_row(), page.value_type, head_dim);
       }
     }
   }
@@ -254,6 +252,7 @@ class ReferenceBackend : public Backend {
     return "reference: plain fp32 loops, one thread";
   }
   DType default_kv_type() const override { return DType::kF32; }
+  bool holds_q8() const override { return true; }
   bool decodes_together() const override { return true; }
 
   Result<Buffer> allocate(size_t bytes) const override { return allocate_host(bytes); }

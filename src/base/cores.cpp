@@ -1,9 +1,11 @@
 #include "base/cores.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <fstream>
 #include <limits>
@@ -42,6 +44,14 @@ int affinity_cores() {
   if (sched_getaffinity(0, sizeof sets, sets.data()) == 0) return CPU_COUNT_S(sizeof sets, sets.data());
   return static_cast<int>(std::thread::hardware_concurrency());
 }
+
+// "0.20 0.18 0.12 2/80 11206": two of 80 threads run. -1: not such a file.
+int running_threads(const std::string& loads) {
+  std::ifstream file(loads);
+  double mean = 0;
+  int running = 0;
+  return file >> mean >> mean >> mean >> running && file.get() == '/' ? running : -1;
+}
 }  // namespace
 
 double cpu_quota(const std::string& membership, const std::string& root) {
@@ -55,6 +65,19 @@ int usable_cores() {
   const int cores = std::max(affinity_cores(), 1);
   const double quota = cpu_quota();
   return quota < cores ? std::max(static_cast<int>(quota), 1) : cores;
+}
+
+int idle_cores(const std::string& loads) {
+  constexpr int kGlances = 3;  // many threads run for a moment only
+  constexpr std::chrono::milliseconds kBetween{1};
+  const int cores = static_cast<int>(std::max<long>(::sysconf(_SC_NPROCESSORS_ONLN), 1));
+  int idle = 0;
+  for (int glance = 0; glance < kGlances && idle < cores; ++glance) {
+    if (glance > 0) std::this_thread::sleep_for(kBetween);
+    const int others = std::max(running_threads(loads) - 1, 0);
+    idle = std::max(idle, cores - others);
+  }
+  return idle;
 }
 
 }  // namespace ei

@@ -12,4 +12,8 @@ double cpu_quota(const std::string& membership = "/proc/self/cgroup", const std:
 // At least 1. A quota is rounded down: workers wait for each other, so one that is held back holds back all.
 int usable_cores();
 
+// Cores of the machine that no other thread wants at this moment, that of the caller included: what /proc/loadavg
+// counts as running now, the least of a few glances. All cores where that cannot be read.
+int idle_cores(const std::string& loads = "/proc/loadavg");
+
 }  // namespace ei

@@ -68,6 +68,21 @@ TEST_F(Quota, OfVersionOneIsReadToo) {
   EXPECT_TRUE(std::isinf(quota()));
 }
 
+TEST_F(Quota, IdleCoresAreThoseThatNoOtherThreadWants) {
+  const int cores = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+  write("loads", "0.20 0.18 0.12 1/80 11206\n");
+  EXPECT_EQ(idle_cores(path("loads")), cores);
+  write("loads", "3.20 0.18 0.12 2/80 11206\n");
+  EXPECT_EQ(idle_cores(path("loads")), cores - 1);
+  write("loads", "3.20 0.18 0.12 " + std::to_string(cores + 1) + "/80 11206\n");
+  EXPECT_EQ(idle_cores(path("loads")), 0);
+  for (const char* text : {"", "1 2\n", "a b c 9/80\n", "0 0 0 9\n"}) {
+    write("loads", text);
+    EXPECT_EQ(idle_cores(path("loads")), cores) << text;
+  }
+  EXPECT_EQ(idle_cores(path("nothing")), cores);
+}
+
 TEST_F(Quota, IsNoneWithoutFilesOrWithNonsenseInThem) {
   EXPECT_TRUE(std::isinf(quota()));
   write("membership", "nonsense\n0::/x\n");

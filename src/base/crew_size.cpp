@@ -1,5 +1,7 @@
 #include "base/crew_size.h"
 
+#include <algorithm>
+
 namespace ei {
 
 namespace {
@@ -8,7 +10,26 @@ constexpr double kCrowded = 0.25;
 constexpr double kWindow = 0.04;  // seconds
 // What was found holds for so many times as long as the slower way took: looking again costs a tenth at most.
 constexpr double kHolds = 10;
+constexpr double kGuessedAlone = 0.25;  // seconds
+constexpr double kGuessesLongest = 2;   // seconds
+constexpr double kGuessesDoubted = 60;  // seconds, behind a wrong one
 }  // namespace
+
+void CrewSize::expect(double now_s, int idle) {
+  if (threads_ == 1 || now_s < doubted_until_) return;
+  if (2 * idle > threads_) {
+    expected_ = false;
+    return;
+  }
+  if (!expected_) guess_begin_s_ = now_s;
+  if (now_s - guess_begin_s_ > kGuessesLongest) return;
+  alone_until_ = std::max(alone_until_, now_s + kGuessedAlone);
+  expected_ = true;
+}
+
+bool CrewSize::guess_ended(double now_s) const {
+  return expected_ && now_s >= alone_until_ && now_s - guess_begin_s_ <= kGuessesLongest;
+}
 
 int CrewSize::begin(double now_s, double cpu_s) {
   employed_ = trial_ || now_s < alone_until_ ? 1 : threads_;
@@ -38,7 +59,10 @@ void CrewSize::end(double now_s, double cpu_s) {
 
 void CrewSize::look_at_crew(double now_s, double cpu_s) {
   const double could = threads_ * (now_s - window_begin_s_);
-  trial_ = now_s >= no_trial_until_ && cpu_s - window_begin_cpu_s_ < (1 - kCrowded) * could;
+  const bool crowded = cpu_s - window_begin_cpu_s_ < (1 - kCrowded) * could;
+  if (expected_ && !crowded) doubted_until_ = now_s + kGuessesDoubted;
+  expected_ = false;
+  trial_ = now_s >= no_trial_until_ && crowded;
   crew_s_ = now_s - begin_s_;  // and not the mean: earlier jobs may have been longer ones
   jobs_ = 0;
 }

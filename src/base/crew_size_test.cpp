@@ -90,6 +90,35 @@ TEST(CrewSize, IsAllWhenJobsBecomeShorter) {
   EXPECT_LT(work(crew, {.crew_s = 0.0007, .alone_s = 0.001}, clock, 0.1).jobs_alone, 3);
 }
 
+TEST(CrewSize, IsOneFromTheFirstJobWhereHalfOfTheCoresAreNotIdle) {
+  Clock clock;
+  CrewSize crew(kThreads);
+  crew.expect(clock.now, 3);
+  EXPECT_EQ(crew.begin(clock.now, clock.shown), kThreads) << "one thread would be slower than four on three cores";
+  crew.end(clock.now, clock.shown);
+  crew.expect(clock.now, 1);
+  const Spent first = work(crew, {.crew_s = 0.5, .alone_s = 0.002, .lost = 0.9}, clock, 0.2);
+  EXPECT_EQ(first.jobs_with_all, 0);
+  EXPECT_GT(first.jobs_alone, 90);
+  clock.now += 0.1;
+  EXPECT_TRUE(crew.guess_ended(clock.now));
+  crew.expect(clock.now, kThreads);
+  EXPECT_FALSE(crew.guess_ended(clock.now)) << "the others have gone";
+  EXPECT_EQ(crew.begin(clock.now, clock.shown), kThreads);
+}
+
+TEST(CrewSize, AWrongGuessIsNotMadeAgainSoon) {
+  Clock clock;
+  CrewSize crew(kThreads);
+  crew.expect(clock.now, 0);
+  work(crew, {.crew_s = 0.0005, .alone_s = 0.002}, clock, 0.5);
+  crew.expect(clock.now, 0);
+  EXPECT_EQ(work(crew, {.crew_s = 0.0005, .alone_s = 0.002}, clock, 0.2).jobs_alone, 0);
+  clock.now += 70;
+  crew.expect(clock.now, 0);
+  EXPECT_EQ(crew.begin(clock.now, clock.shown), 1);
+}
+
 TEST(CrewSize, OfOneThreadIsOne) {
   CrewSize crew(1);
   Clock clock;

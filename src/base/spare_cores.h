@@ -13,12 +13,21 @@ class SpareCores {
   // included.
   int begin(double now_s, double cpu_s);
   void end(double now_s, double cpu_s);
+  // In front of a first piece, or one behind a pause: the system says that so many cores are idle. That is a guess, for
+  // others may have cores that are not ours: it holds for a moment, may be made again for two seconds, and where all
+  // threads find a core then, no more for a while.
+  void expect(double now_s, int idle);
+  bool guess_ended(double now_s) const;  // time to ask the system again
+  int left(double now_s) const { return now_s < fewer_until_ ? fewer_ : threads_; }
 
  private:
   int threads_;
   int employed_ = 0;  // in the piece that runs
   int fewer_ = 1;
   double fewer_until_ = 0;
+  bool expected_ = false;  // nobody has looked since the last guess
+  double guess_begin_s_ = 0;
+  double doubted_until_ = 0;
   double end_s_ = 0;  // of the piece before
   // Pieces with all threads since the last look. The system brings the time of threads up to date every few
   // milliseconds only, so one short piece says nothing.

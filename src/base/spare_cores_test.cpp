@@ -68,6 +68,33 @@ TEST(SpareCores, PausesAreNotTakenForOthers) {
   }
 }
 
+TEST(SpareCores, AreLeftToOthersFromTheFirstPieceWhereTheSystemCountsThem) {
+  SpareCores crew(2);
+  double now = 5;
+  crew.expect(now, 1);
+  EXPECT_EQ(crew.left(now), 1);
+  const std::vector<int> short_prompt = spare_run(crew, now, 1, 0.02, 0.2);
+  EXPECT_EQ(count_of(short_prompt, 1), static_cast<int64_t>(short_prompt.size()));
+  crew.expect(now, 2);
+  EXPECT_EQ(crew.left(now), 1) << "what holds is not ended by another guess";
+  for (now += 0.1; crew.guess_ended(now); now += 0.26) crew.expect(now, 1);
+  EXPECT_NEAR(now, 7.2, 0.3) << "asked again for two seconds, then tried";
+  EXPECT_EQ(spare_run(crew, now, 1, 0.02, 0.01), std::vector<int>{2});
+}
+
+TEST(SpareCores, AWrongGuessCostsAMomentAndIsNotMadeAgainSoon) {
+  SpareCores crew(2);
+  double now = 5;
+  crew.expect(now, 0);
+  spare_run(crew, now, 2, 0.02, 0.5);
+  crew.expect(now, 0);
+  const std::vector<int> later = spare_run(crew, now, 2, 0.02, 0.5);
+  EXPECT_EQ(count_of(later, 2), static_cast<int64_t>(later.size()));
+  now += 70;
+  crew.expect(now, 0);
+  EXPECT_EQ(crew.left(now), 1);
+}
+
 TEST(SpareCores, OfOneThreadAreOne) {
   SpareCores crew(1);
   double now = 5;

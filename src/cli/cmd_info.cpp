@@ -9,6 +9,7 @@
 #include "cli/model_overrides.h"
 #include "cli/setup.h"
 #include "cli/version.h"
+#include "engine/cache_types.h"
 #include "engine/memory.h"
 #include "kernels/simd/cpu_target.h"
 
@@ -39,9 +40,10 @@ Result<Facts> collect(const Settings& settings) {
                                                                          opened.config, opened.file)));
   Facts facts{.file = std::move(opened.file), .config = std::move(opened.config), .backend = std::move(backend)};
   facts.tokens = settings.ctx_size > 0 ? settings.ctx_size : facts.config.context;
-  facts.key_type = key_type(settings).value_or(facts.backend->default_kv_type());
-  facts.value_type = value_type(settings).value_or(facts.backend->default_kv_type());
-  EI_RETURN_IF_ERROR(facts.backend->takes_cache(facts.key_type, facts.value_type, facts.config.head_dim));
+  const CacheTypes types = cache_types(*facts.backend, key_type(settings), value_type(settings));
+  EI_RETURN_IF_ERROR(check_cache_types(*facts.backend, facts.config, types));
+  facts.key_type = types.keys;
+  facts.value_type = types.values;
   facts.need =
       memory_need(facts.config, facts.file, facts.tokens, facts.key_type, facts.value_type, chunk_tokens(settings));
   facts.need.packed = packed_need(facts.file, *facts.backend);

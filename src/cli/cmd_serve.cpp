@@ -15,6 +15,7 @@
 #include "cli/setup.h"
 #include "cli/version.h"
 #include "server/http/certificate.h"
+#include "engine/cache_types.h"
 #include "server/server.h"
 
 namespace ei::cli {
@@ -65,6 +66,9 @@ std::vector<std::string> model_names(const Settings& settings, const Engine& eng
 
 Result<server::ServerOptions> server_options(const CommandContext& context, const Engine& engine) {
   const Settings& settings = context.settings;
+  // Asked for in front of the first request: one that is refused should say so at once.
+  const CacheTypes types = cache_types(engine.backend(), key_type(settings), value_type(settings));
+  EI_RETURN_IF_ERROR(check_cache_types(engine.backend(), engine.config(), types));
   server::ServerOptions options;
   options.http.hosts = list_of(settings.host);
   options.http.port = static_cast<uint16_t>(settings.port);
@@ -75,12 +79,13 @@ Result<server::ServerOptions> server_options(const CommandContext& context, cons
   options.scheduler.cache_bytes = settings.cache_ram << 20;
   options.scheduler.disk = {.folder = settings.cache_path,
                             .most_bytes = settings.cache_disk << 20,
-                            .build = std::string(version()) + " " + std::string(build_commit()),
+                            .build = std::string(version()) + " " + std::string(build_commit()) + " " +
+                                     dtype_name(types.keys) + "/" + dtype_name(types.values),
                             .log = [&console = context.console](const std::string& line) { console.warn(line); }};
   options.scheduler.session.context = settings.ctx_size;
   options.scheduler.session.batch = chunk_tokens(settings);
-  options.scheduler.session.key_type = key_type(settings);
-  options.scheduler.session.value_type = value_type(settings);
+  options.scheduler.session.key_type = types.keys;
+  options.scheduler.session.value_type = types.values;
   server::Params& defaults = options.limits.defaults;
   defaults.generate = generate_options(settings, context.interrupts);
   defaults.generate.stop_soon = nullptr;

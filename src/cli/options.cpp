@@ -11,6 +11,7 @@
 #include "cli/model_overrides.h"
 #include "cli/sampler_flags.h"
 #include "cli/serve_flags.h"
+#include "engine/cache_types.h"
 #include "policy/registry.h"
 
 namespace ei::cli {
@@ -69,6 +70,7 @@ Binding layers_on_gpu() {
   Binding binding = without_effect("--gpu-layers", "--device says where all layers compute (--list-devices)");
   const auto note = binding.set;
   binding.set = [note](Settings& settings, const std::string& value) -> Status {
+    if (value == "all" || value == "auto") return note(settings, value);
     EI_ASSIGN_OR_RETURN(const int64_t layers, parse_whole(value, -1, kNoLimit));
     return layers == 0 ? Status{} : note(settings, value);  // 0 asks for what is done anyway
   };
@@ -77,7 +79,8 @@ Binding layers_on_gpu() {
 }
 
 std::vector<Option> model_options() {
-  const std::vector<std::string> cache_types = {"f32", "f16", "bf16", "fp8"};
+  std::vector<std::string> cache_types;
+  for (const DType type : kDTypes) cache_types.emplace_back(dtype_name(type));
   return {
       {"-m --model", "FILE", "GGUF model; without it the model that ships with the program", kWithModel,
        filled(&Settings::model)},
@@ -106,11 +109,12 @@ std::vector<Option> model_options() {
        "memory for copies of the weights in bf16, which spare unpacking them per chunk; -1: what keeps a prompt within "
        "300 MB beside weights and cache with full attention",
        kCompute | kBench, whole(&Settings::packed_memory, -1, kMaxMebibytes)},
-      {"-ctk --cache-type-k", "TYPE", "type of cached keys: f32, f16, bf16 or (cuda) fp8; without it the device's best",
-       kCompute | kBench, choice(&Settings::cache_type_k, cache_types)},
+      {"-ctk --cache-type-k", "TYPE",
+       "type of cached keys: f32, f16, bf16, q8_0 (cpu) or fp8 (cuda); without it the device's best", kCompute | kBench,
+       choice(&Settings::cache_type_k, cache_types)},
       {"-ctv --cache-type-v", "TYPE",
-       "type of cached values: f32, f16, bf16 or (cuda) fp8; without it the device's best", kCompute | kBench,
-       choice(&Settings::cache_type_v, cache_types)},
+       "type of cached values: f32, f16, bf16, q8_0 (cpu) or fp8 (cuda); without it the device's best",
+       kCompute | kBench, choice(&Settings::cache_type_v, cache_types)},
       {"--override-kv", "KEY=TYPE:VALUE,...",
        "metadata in place of the file's; TYPE is int, float, bool or str (may be given several times)", kWithModel,
        metadata(&Settings::override_kv)},
@@ -219,6 +223,16 @@ std::vector<Option> llama_options() {
               without_effect("--no-warmup", "nothing is run in front")}),
       silent({"--simple-io", "", "accepted: lines are read as they come", kGenerate,
               without_effect("--simple-io", "lines are read as they come")}),
+      silent({"--no-escape", "", "accepted: -p is taken as it is unless -e is given", kGenerate,
+              without_effect("--no-escape", "-p is taken as it is unless -e is given")}),
+      silent({"--no-context-shift", "", "accepted: there is no context shift", kGenerate,
+              without_effect("--no-context-shift", "a full context always ends the answer")}),
+      silent({"--no-perf", "", "accepted: timings cost nothing", kGenerate,
+              without_effect("--no-perf", "timings cost nothing; 2>/dev/null leaves them out")}),
+      silent({"--check-tensors", "", "accepted: every file is checked", kCompute | kBench,
+              without_effect("--check-tensors", "every file is checked")}),
+      silent({"-nkvo --no-kv-offload", "", "accepted: the cache lies where --device computes", kCompute | kBench,
+              without_effect("--no-kv-offload", "the cache lies where --device computes")}),
   };
 }
 

@@ -115,7 +115,7 @@ TEST(Parse, BadValuesAreNamedWithTheirFlag) {
   EXPECT_EQ(error_of("run", {"--temp", "nan"}), "--temp: 'nan' is not a finite number");
   EXPECT_EQ(error_of("run", {"--temp", "inf"}), "--temp: 'inf' is not a finite number");
   EXPECT_EQ(error_of("run", {"--top-p", "1.5"}), "--top-p: '1.5' is out of range: from 0 to 1");
-  EXPECT_EQ(error_of("run", {"-ctk", "q3"}), "--cache-type-k: 'q3' is none of f32, f16, bf16, fp8");
+  EXPECT_EQ(error_of("run", {"-ctk", "q3"}), "--cache-type-k: 'q3' is none of f32, f16, bf16, q8_0, fp8");
   EXPECT_TRUE(error_of("run", {"--method", "magic"}).starts_with("--method: 'magic' is none of full, "));
   EXPECT_EQ(error_of("run", {"--color", "blue"}), "--color: 'blue' is none of on, off, auto");
   EXPECT_EQ(error_of("run", {"--ignore-eos=maybe"}), "--ignore-eos: 'maybe' is neither on nor off");
@@ -187,7 +187,11 @@ TEST(Parse, SwitchesOfLlamaCppAreAcceptedWithANote) {
   EXPECT_EQ(settings->notes.size(), 5u) << "-ngl 0 asks for what is done";
   EXPECT_EQ(settings->prompt, "x");
   EXPECT_EQ(parse_words("run", {"-ngl", "99"})->notes.size(), 1u);
-  EXPECT_FALSE(parse_words("run", {"-ngl", "all"}).ok());
+  EXPECT_EQ(parse_words("run", {"-ngl", "all"})->notes.size(), 1u);
+  EXPECT_FALSE(parse_words("run", {"-ngl", "many"}).ok());
+  EXPECT_EQ(
+      parse_words("run", {"--no-escape", "--no-context-shift", "--no-perf", "--check-tensors", "-nkvo"})->notes.size(),
+      5u);
 }
 
 TEST(Parse, HelpAndVersionAreGivenWhateverElseIsWrong) {

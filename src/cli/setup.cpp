@@ -15,6 +15,7 @@
 #include "cli/kv_options.h"
 #include "cli/method_options.h"
 #include "cli/model_overrides.h"
+#include "engine/cache_types.h"
 #include "engine/fits.h"
 #include "engine/memory.h"
 
@@ -107,11 +108,9 @@ Result<std::unique_ptr<Engine>> load_engine(const Settings& settings, const Cons
   console.detail("loading " + one_line(path));
   EI_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::load(engine_options(settings, path)));
   if (settings.mlock) lock_memory(console);
-  const DType standard = engine->backend().default_kv_type();
-  const DType keys = key_type(settings).value_or(standard);
-  const DType values = value_type(settings).value_or(standard);
-  EI_RETURN_IF_ERROR(engine->backend().takes_cache(keys, values, engine->config().head_dim));
-  const std::string computes = backend_detail(engine->file(), engine->backend(), keys, values);
+  const CacheTypes types = cache_types(engine->backend(), key_type(settings), value_type(settings));
+  EI_RETURN_IF_ERROR(check_cache_types(engine->backend(), engine->config(), types));
+  const std::string computes = backend_detail(engine->file(), engine->backend(), types.keys, types.values);
   console.detail(str_format("loaded in %s: %s, %s of weights; %s", format_seconds(engine->load_s()).c_str(),
                             engine->config().arch.c_str(),
                             format_bytes(static_cast<double>(engine->weight_bytes())).c_str(), computes.c_str()));

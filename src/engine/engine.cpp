@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "base/clock.h"
+#include "engine/cache_types.h"
 #include "engine/engine_state.h"
 #include "engine/memory.h"
 #include "engine/session_state.h"
@@ -116,13 +117,14 @@ Result<std::unique_ptr<Session>> Engine::new_session(const SessionOptions& optio
   if (options.context < 0 || options.batch < 0) {
     return make_error(ErrorKind::kUsage, "context and batch sizes must not be negative");
   }
-  const DType fallback = backend().default_kv_type();
+  const CacheTypes types = cache_types(backend(), options.key_type, options.value_type);
+  EI_RETURN_IF_ERROR(check_cache_types(backend(), config(), types));
   const kv::StoreConfig store{.layers = config().layers,
                               .kv_heads = config().kv_heads,
                               .head_dim = config().head_dim,
-                              .key_type = options.key_type.value_or(fallback),
-                              .value_type = options.value_type.value_or(fallback)};
-  EI_RETURN_IF_ERROR(backend().takes_cache(store.key_type, store.value_type, store.head_dim));
+                              .key_type = types.keys,
+                              .value_type = types.values,
+                              .page_slots = types.page_slots()};
   std::optional<sparse::Planner> planner;
   if (prefill.rule != policy::PrefillRule::kDense) {
     sparse::PlannerShape shape{.heads = config().heads,
@@ -142,8 +144,8 @@ Result<std::unique_ptr<Session>> Engine::new_session(const SessionOptions& optio
                               .kv_heads = config().kv_heads,
                               .head_dim = config().head_dim,
                               .attention_scale = config().attention_scale,
-                              .slot_bytes = config().head_dim * static_cast<int64_t>(dtype_bytes(store.key_type) +
-                                                                                     dtype_bytes(store.value_type)),
+                              .slot_bytes = config().kv_bytes_per_token(types.keys, types.values) /
+                                            (int64_t{config().layers} * config().kv_heads),
                               .windows = windows,
                               .ropes = {}};
     for (const model::LayerFacts& facts : config().per_layer)

@@ -42,6 +42,8 @@ struct Description {
   std::string note{};
 };
 
+bool has_q8(const StoreConfig& config) { return config.key_type == DType::kQ8_0 || config.value_type == DType::kQ8_0; }
+
 struct HeadDescription {
   int64_t length = 0;
   std::vector<int32_t> listed;
@@ -77,7 +79,8 @@ Result<Description> read_description(FileReader& file, uint64_t model_hash) {
   if (hash != model_hash) return file.failure("it was saved with another model; load that model or start afresh");
   int32_t fields[7] = {};
   EI_RETURN_IF_ERROR(file.get(fields, sizeof(fields)));
-  const int32_t limits[6] = {kMaxLayers, kMaxKvHeads, kMaxHeadDim, 2, 2, kMaxPageSlots};
+  constexpr auto kMaxType = static_cast<int32_t>(std::size(kDTypes)) - 1;
+  const int32_t limits[6] = {kMaxLayers, kMaxKvHeads, kMaxHeadDim, kMaxType, kMaxType, kMaxPageSlots};
   for (int i = 0; i < 6; ++i) {
     const bool is_type = i == 3 || i == 4;
     if (fields[i] < (is_type ? 0 : 1) || fields[i] > limits[i]) {
@@ -92,6 +95,8 @@ Result<Description> read_description(FileReader& file, uint64_t model_hash) {
                                .page_slots = fields[5]},
                     .next = fields[6],
                     .note = {}};
+  if (has_q8(store.config) && store.config.head_dim % kQ8Elements != 0)
+    return file.failure(str_format("its header is damaged (rows of %d elements in q8_0)", fields[2]));
   EI_RETURN_IF_ERROR(file.get(store.evicted));
   EI_RETURN_IF_ERROR(file.get(store.compactions));
   if (store.next < 0 || store.evicted < 0 || store.compactions < 0) {
@@ -208,6 +213,8 @@ Result<Store> Store::load(const std::string& path, uint64_t model_hash, const Ba
   int64_t total_slots = 0;  // at most 2^24 heads of 2^31 slots
   for (const HeadDescription& head : heads) total_slots += head.length;
 
+  if (has_q8(described.config) && !backend.holds_q8())
+    return file.failure("its rows are q8_0, which the " + std::string(backend.name()) + " backend does not hold");
   StoreConfig config = described.config;
   if (wanted != nullptr && host_type(wanted->key_type) == config.key_type &&
       host_type(wanted->value_type) == config.value_type) {

@@ -163,6 +163,8 @@ TEST_F(StoreFile, LiesWithAValidChecksumAllocateNoMoreThanTheFileHolds) {
   for (size_t field = 0; field < 6; ++field) {
     for (const int32_t value : {-1, 4095, 4096, 0x7FFFFFFF}) EXPECT_NE(lie(kLayersAt + 4 * field, value), "") << field;
   }
+  EXPECT_NE(lie(kLayersAt + 12, static_cast<int32_t>(DType::kQ8_0)).find("rows of 4 elements in q8_0"),
+            std::string::npos);
   for (const int32_t value : {-1, 0, 23, 25, 0x7FFFFFFF}) EXPECT_NE(lie(kNextAt, value), "") << value;
   for (const int64_t value : {int64_t{-1}, int64_t{23}, int64_t{1} << 62, INT64_MAX, INT64_MIN}) {
     EXPECT_NE(lie(kNoteAt, value), "") << "note " << value;
@@ -174,6 +176,16 @@ TEST_F(StoreFile, LiesWithAValidChecksumAllocateNoMoreThanTheFileHolds) {
   EXPECT_NE(lie(positions_at, int32_t{-5}).find("out of order"), std::string::npos);
   EXPECT_NE(lie(positions_at + 8, int32_t{20}).find("out of order"), std::string::npos);
   EXPECT_LE(backend_.peak_bytes(), before + (1 << 20)) << "more than the smallest slab";
+}
+
+TEST_F(StoreFile, OfQ8IsRefusedByABackendThatDoesNotHoldIt) {
+  Filled quantised(backend_,
+                   {.layers = 1, .kv_heads = 1, .head_dim = 32, .key_type = DType::kQ8_0, .value_type = DType::kF16});
+  quantised.feed(3);
+  ASSERT_TRUE(quantised.store.save(path_, kModel).ok());
+  EXPECT_TRUE(Store::load(path_, kModel, backend_).ok());
+  backend_.takes_q8 = false;
+  EXPECT_NE(refusal(read_all(path_)).find("q8_0, which the fake backend does not hold"), std::string::npos);
 }
 
 TEST_F(StoreFile, HasNoNameBeforeItIsWholeAndTheRightsOfANewFileThen) {

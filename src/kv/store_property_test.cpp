@@ -198,5 +198,22 @@ TEST(StoreProperty, DefaultPagesBehaveLikeTheNaiveModel) {
                 20000, 60, 25);
 }
 
+TEST(StoreProperty, PagesOfQ8BehaveLikeTheNaiveModel) {
+  run_sequences({.layers = 2,
+                 .kv_heads = 2,
+                 .head_dim = 32,
+                 .key_type = DType::kQ8_0,
+                 .value_type = DType::kQ8_0,
+                 .page_slots = 5},
+                30000, 100, 25);
+  run_sequences({.layers = 1,
+                 .kv_heads = 2,
+                 .head_dim = 64,
+                 .key_type = DType::kQ8_0,
+                 .value_type = DType::kF16,
+                 .page_slots = 9},
+                31000, 100, 25);
+}
+
 }  // namespace
 }  // namespace ei::kv

@@ -167,8 +167,8 @@ double Config::products_per_token() const {
 }
 
 int64_t Config::kv_bytes_per_token(DType key_type, DType value_type) const {
-  return static_cast<int64_t>(layers) * kv_heads * head_dim *
-         static_cast<int64_t>(dtype_bytes(key_type) + dtype_bytes(value_type));
+  return static_cast<int64_t>(layers) * kv_heads *
+         static_cast<int64_t>(dtype_row_bytes(key_type, head_dim) + dtype_row_bytes(value_type, head_dim));
 }
 
 std::vector<std::string_view> architecture_names() {

@@ -17,8 +17,8 @@ struct KvPageShape {
   DType value_type = DType::kF32;
 
   // Bytes of one key, as hosts see it.
-  constexpr size_t key_row() const { return static_cast<size_t>(head_dim) * dtype_bytes(host_type(key_type)); }
-  constexpr size_t value_row() const { return static_cast<size_t>(head_dim) * dtype_bytes(host_type(value_type)); }
+  constexpr size_t key_row() const { return dtype_row_bytes(host_type(key_type), head_dim); }
+  constexpr size_t value_row() const { return dtype_row_bytes(host_type(value_type), head_dim); }
 };
 
 struct KvPageLayout {

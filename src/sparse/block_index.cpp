@@ -11,7 +11,8 @@ BlockIndex::BlockIndex(const Backend& backend, BlockIndexShape shape)
 
 int64_t BlockIndex::row_bytes() const {
   const kernels::KeyIndexShape& keys = shape_.keys;
-  return int64_t{keys.kv_heads} * keys.head_dim * static_cast<int64_t>(dtype_bytes(keys.key_type));
+  return int64_t{keys.kv_heads} * keys.head_dim *
+         static_cast<int64_t>(dtype_bytes(kernels::extremes_type(keys.key_type)));
 }
 
 int64_t BlockIndex::num_planned() const {
@@ -113,7 +114,7 @@ kernels::BlockExtremes BlockIndex::view(int layer) const {
   const Layer& own = layers_[static_cast<size_t>(layer)];
   return {.max_keys = own.max_keys.data(),
           .min_keys = own.min_keys.data(),
-          .type = shape_.keys.key_type,
+          .type = kernels::extremes_type(shape_.keys.key_type),
           .head_stride = shape_.keys.head_dim,
           .block_stride = int64_t{shape_.keys.kv_heads} * shape_.keys.head_dim};
 }

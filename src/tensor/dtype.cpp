@@ -1,7 +1,11 @@
 #include "tensor/dtype.h"
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
+
+#include "base/check.h"
 
 namespace ei {
 
@@ -10,13 +14,14 @@ const char* dtype_name(DType type) {
     case DType::kF32: return "f32";
     case DType::kF16: return "f16";
     case DType::kBF16: return "bf16";
+    case DType::kQ8_0: return "q8_0";
     case DType::kF8: return "fp8";
   }
   return "?";
 }
 
 std::optional<DType> dtype_from_name(std::string_view name) {
-  for (const DType type : {DType::kF32, DType::kF16, DType::kBF16, DType::kF8}) {
+  for (const DType type : kDTypes) {
     if (name == dtype_name(type)) return type;
   }
   return std::nullopt;
@@ -82,15 +87,37 @@ float e4m3_to_f32(uint8_t code) {
 
 float load_element(const void* data, DType type, int64_t index) {
   if (type == DType::kF32) return static_cast<const float*>(data)[index];
+  if (type == DType::kQ8_0) {
+    const Q8Block& block = static_cast<const Q8Block*>(data)[index / kQ8Elements];
+    return f16_to_f32(block.scale) * static_cast<float>(block.codes[index % kQ8Elements]);
+  }
   const uint16_t bits = static_cast<const uint16_t*>(data)[index];
   return type == DType::kF16 ? f16_to_f32(bits) : bf16_to_f32(bits);
 }
 
 void store_element(void* data, DType type, int64_t index, float value) {
+  EI_CHECK(type != DType::kQ8_0);
   if (type == DType::kF32) {
     static_cast<float*>(data)[index] = value;
   } else {
     static_cast<uint16_t*>(data)[index] = type == DType::kF16 ? f32_to_f16(value) : f32_to_bf16(value);
+  }
+}
+
+void store_row(const float* from, void* to, DType type, int64_t count) {
+  if (type != DType::kQ8_0) {
+    for (int64_t i = 0; i < count; ++i) store_element(to, type, i, from[i]);
+    return;
+  }
+  EI_CHECK_EQ(count % kQ8Elements, 0);
+  for (auto* block = static_cast<Q8Block*>(to); count > 0; ++block, from += kQ8Elements, count -= kQ8Elements) {
+    float largest = 0;
+    for (int64_t i = 0; i < kQ8Elements; ++i) largest = std::max(largest, std::abs(from[i]));
+    block->scale = f32_to_f16(largest / 127.0f);
+    const float inverse = largest > 0 ? 127.0f / largest : 0.0f;
+    // What is not a number has no code; the bounds keep such a row from being undefined.
+    for (int64_t i = 0; i < kQ8Elements; ++i)
+      block->codes[i] = static_cast<int8_t>(std::nearbyint(std::max(-127.0f, std::min(127.0f, from[i] * inverse))));
   }
 }
 

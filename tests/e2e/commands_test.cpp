@@ -275,6 +275,11 @@ TEST(Perplexity, IsThatOfGuessingOnNoiseAndZeroDivergenceFromItself) {
   EXPECT_GT(other["mean_kld"], 0.0);
   EXPECT_LT(other["mean_kld"], 0.01);
   EXPECT_GE(other["same_top"], 0.9);
+  const json quantised = parse(run({"perplexity", "-f", path, "-c", "64", "--chunks", "1", "-ctk", "q8_0", "-ctv",
+                                    "q8_0", "--kl-divergence", "--vs", "ctk=f16,ctv=f16", "--json"})
+                                   .out);
+  EXPECT_GT(quantised["mean_kld"], 0.0);
+  EXPECT_LT(quantised["mean_kld"], 0.01);
   const json full =
       parse(run({"perplexity", "-f", path, "-c", "64", "--chunks", "1", "--kl-divergence", "--json"}).out);
   EXPECT_EQ(full["vs"], "method=full,kv-policy=full") << "when nothing else is said";

@@ -22,6 +22,12 @@ TEST(Info, SaysWhatAContextCosts) {
   EXPECT_EQ(small["kv"]["bytes"], 1000 * 8 * 2 * 64 * 2 * 2);
   EXPECT_EQ(wide["kv"]["bytes"], 2 * small["kv"]["bytes"].get<int64_t>());
   EXPECT_GT(small["memory"]["total_bytes"], small["kv"]["bytes"]);
+  // 34 bytes for 32 elements; values beside such keys are f16.
+  const json quantised = parse(run({"info", "--json", "-c", "1000", "-ctk", "q8_0", "-ctv", "q8_0"}).out);
+  EXPECT_EQ(quantised["kv"]["bytes_per_token"], 8 * 2 * 2 * 68);
+  const json mixed = parse(run({"info", "--json", "-c", "1000", "-ctk", "q8_0"}).out);
+  EXPECT_EQ(mixed["kv"]["bytes_per_token"], 8 * 2 * (68 + 128));
+  EXPECT_EQ(mixed["kv"]["type_v"], "f16");
   EXPECT_TRUE(small["backend"]["describe"].is_string());
   const Outcome text = run({"info"});
   EXPECT_NE(text.out.find("KV cache"), std::string::npos);

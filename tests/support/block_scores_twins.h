@@ -107,7 +107,8 @@ inline auto profile_shapes() {
   using Shape = ProfileShape;
   return testing::Values(Shape{64, 2, 3, 64, 8, 400, 100, DType::kBF16}, Shape{32, 1, 1, 32, 16, 128, 128, DType::kF32},
                          Shape{40, 3, 2, 48, 8, 301, 90, DType::kF16}, Shape{128, 1, 8, 40, 4, 160, 37, DType::kBF16},
-                         Shape{256, 2, 1, 64, 32, 200, 1, DType::kBF16}, Shape{72, 1, 4, 30, 5, 90, 61, DType::kF32});
+                         Shape{256, 2, 1, 64, 32, 200, 1, DType::kBF16}, Shape{72, 1, 4, 30, 5, 90, 61, DType::kF32},
+                         Shape{96, 2, 2, 64, 8, 400, 100, DType::kQ8_0});
 }
 
 }  // namespace ei::kernels

@@ -17,6 +17,7 @@ class FakeBackend final : public Backend {
  public:
   std::atomic<int64_t> limit = int64_t{1} << 40;  // bytes that may be allocated at the same time
   std::atomic<bool> copies_fail = false;
+  bool takes_q8 = true;
 
   ~FakeBackend() override { EI_CHECK(blocks_.empty()); }
 
@@ -26,6 +27,7 @@ class FakeBackend final : public Backend {
   std::string_view name() const override { return "fake"; }
   std::string describe(DType, DType, std::span<const HostTensor>) const override { return "memory only"; }
   DType default_kv_type() const override { return DType::kF32; }
+  bool holds_q8() const override { return takes_q8; }
 
   Result<Buffer> allocate(size_t bytes) const override {
     if (live_.load() + static_cast<int64_t>(bytes) > limit.load()) {

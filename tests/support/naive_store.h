@@ -36,8 +36,8 @@ class NaiveStore {
         layers(static_cast<size_t>(config.layers), std::vector<NaiveHead>(static_cast<size_t>(config.kv_heads))) {}
 
   int64_t pages_for(int64_t length) const { return (length + config_.page_slots - 1) / config_.page_slots; }
-  size_t key_row() const { return static_cast<size_t>(config_.head_dim) * dtype_bytes(config_.key_type); }
-  size_t value_row() const { return static_cast<size_t>(config_.head_dim) * dtype_bytes(config_.value_type); }
+  size_t key_row() const { return dtype_row_bytes(config_.key_type, config_.head_dim); }
+  size_t value_row() const { return dtype_row_bytes(config_.value_type, config_.head_dim); }
   int64_t page_bytes() const {
     const auto slots = static_cast<size_t>(config_.page_slots);
     const size_t keys = (slots * key_row() + 63) / 64 * 64;

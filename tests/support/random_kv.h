@@ -103,14 +103,19 @@ class RandomAttention {
   const void* const* make_pages(int64_t length, DType type) {
     const int64_t pages = (length + shape_.page_slots - 1) / shape_.page_slots;
     const int64_t elements = int64_t{shape_.page_slots} * shape_.head_dim;
-    const size_t page_bytes = static_cast<size_t>(elements) * dtype_bytes(type);
+    const size_t row_bytes = dtype_row_bytes(type, shape_.head_dim);
+    const size_t page_bytes = dtype_row_bytes(type, elements);
+    std::vector<float> row(static_cast<size_t>(shape_.head_dim));
     std::vector<const void*>& table = tables_.emplace_back(std::make_unique<std::vector<const void*>>()).operator*();
     for (int64_t page = 0; page < pages; ++page) {
       auto& bytes = storage_.emplace_back(std::make_unique<std::byte[]>(page_bytes));
       // Rows behind the length stay NaN: a kernel that reads them into a result is caught.
       std::memset(bytes.get(), 0xff, page_bytes);
       const int64_t rows = std::min<int64_t>(shape_.page_slots, length - page * shape_.page_slots);
-      for (int64_t i = 0; i < rows * shape_.head_dim; ++i) store_element(bytes.get(), type, i, random_.normal());
+      for (int64_t i = 0; i < rows; ++i) {
+        for (float& element : row) element = random_.normal();
+        store_row(row.data(), bytes.get() + static_cast<size_t>(i) * row_bytes, type, shape_.head_dim);
+      }
       table.push_back(bytes.get());
     }
     return table.data();

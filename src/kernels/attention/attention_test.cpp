@@ -6,6 +6,7 @@
 #include <cmath>
 #include <iterator>
 #include <string>
+#include <utility>
 
 #include "kernels/attention/reference/attention_scalar.h"
 #include "support/attention_runs.h"
@@ -45,7 +46,8 @@ void expect_close(const std::vector<float>& got, const std::vector<float>& want,
 }
 
 void check_shape(const AttentionShape& shape, uint64_t seed, const BlockPlan* plan = nullptr) {
-  if (left_out(shape)) return;
+  const bool quantised = shape.key_type == DType::kQ8_0 || shape.value_type == DType::kQ8_0;
+  if (left_out(shape) || (quantised && shape.head_dim % kQ8Elements != 0)) return;
   RandomAttention input(shape, seed);
   const std::vector<float> want = result_of(scalar_attention(), input, 1, plan);
   for (const AttentionVariant* variant : usable_variants(shape)) {
@@ -55,19 +57,17 @@ void check_shape(const AttentionShape& shape, uint64_t seed, const BlockPlan* pl
   }
 }
 
-constexpr DType kTypes[] = {DType::kF32, DType::kF16, DType::kBF16};
-
 TEST(AttentionChoice, EndsWithTheScalarReferenceThatServesEverything) {
   const AttentionVariant& last = *attention_variants().back();
   EXPECT_EQ(last.name, "scalar");
   EXPECT_TRUE(last.usable());
-  for (const DType key : kTypes) {
-    for (const DType value : kTypes) EXPECT_TRUE(last.accepts(key, value));
+  for (const DType key : kDTypes) {
+    for (const DType value : kDTypes) EXPECT_TRUE(last.accepts(key, value));
   }
 }
 
 TEST(AttentionChoice, TakesTheFastestUsableVariantUnderTheCap) {
-  for (const DType type : kTypes) {
+  for (const DType type : kDTypes) {
     const AttentionVariant* best = choose_attention(type, type, "");
     ASSERT_NE(best, nullptr);
     EXPECT_TRUE(best->usable() && best->accepts(type, type));
@@ -138,10 +138,10 @@ TEST(Attention, AgreesWithTheReferenceOnOddShapes) {
       shape.tokens = tokens;
       shape.context = tokens + random.below(tokens > 64 ? 200 : 400);
       shape.page_slots = random.below(2) == 0 ? 16 : 128;
-      shape.key_type = kTypes[random.below(3)];
-      shape.value_type = random.below(2) == 0 ? shape.key_type : kTypes[random.below(3)];
+      shape.key_type = kDTypes[random.below(4)];
+      shape.value_type = random.below(2) == 0 ? shape.key_type : kDTypes[random.below(4)];
       check_shape(shape, random.next());
-      for (const DType type : {DType::kBF16, DType::kF16}) {
+      for (const DType type : {DType::kBF16, DType::kF16, DType::kQ8_0}) {
         shape.key_type = shape.value_type = type;
         check_shape(shape, random.next());
       }
@@ -149,9 +149,23 @@ TEST(Attention, AgreesWithTheReferenceOnOddShapes) {
   }
 }
 
+TEST(Attention, ReadsMixturesOfQ8WithEveryOtherType) {
+  uint64_t seed = 61;
+  for (const DType other : kDTypes) {
+    for (const int64_t tokens : {1, 4, 40}) {
+      AttentionShape shape{.kv_heads = 2, .group = 3, .tokens = tokens, .context = 1300, .page_slots = 120};
+      shape.key_type = DType::kQ8_0;
+      shape.value_type = other;
+      check_shape(shape, ++seed);
+      std::swap(shape.key_type, shape.value_type);
+      check_shape(shape, ++seed);
+    }
+  }
+}
+
 TEST(Attention, AgreesWithTheReferenceOnLongCaches) {
   for (const int64_t tokens : {1, 4, 33}) {
-    for (const DType type : kTypes) {
+    for (const DType type : kDTypes) {
       check_shape({.kv_heads = 2, .group = 3, .tokens = tokens, .context = 3001, .key_type = type, .value_type = type},
                   static_cast<uint64_t>(tokens));
     }
@@ -164,7 +178,7 @@ TEST(Attention, SeesOnlyTheWindow) {
     for (const int64_t tokens : {1, 3, 40, 129}) {
       check_shape({.kv_heads = 1, .group = 2, .tokens = tokens, .context = 400, .page_slots = 16, .window = window},
                   21);
-      for (const DType type : {DType::kBF16, DType::kF16}) {
+      for (const DType type : {DType::kBF16, DType::kF16, DType::kQ8_0}) {
         check_shape({.kv_heads = 2,
                      .group = 1,
                      .tokens = tokens,
@@ -179,7 +193,7 @@ TEST(Attention, SeesOnlyTheWindow) {
 }
 
 TEST(Attention, ReadsCompactedHeadsByTheirTruePositions) {
-  for (const DType type : kTypes) {
+  for (const DType type : kDTypes) {
     for (const int64_t tokens : {1, 5, 70}) {
       for (const int32_t window : {0, 100}) {
         AttentionShape shape{.kv_heads = 3, .group = 2, .tokens = tokens, .context = 500, .page_slots = 16};
@@ -194,7 +208,7 @@ TEST(Attention, ReadsCompactedHeadsByTheirTruePositions) {
 
 TEST(Attention, GivesZerosToRowsThatSeeNothing) {
   for (const int64_t tokens : {2, 20}) {
-    for (const DType type : kTypes) {
+    for (const DType type : kDTypes) {
       RandomAttention input({.tokens = tokens, .context = tokens, .key_type = type, .value_type = type}, 1);
       for (const AttentionVariant* variant : usable_variants(input.shape())) {
         std::vector<float> out(static_cast<size_t>(tokens * input.width()), NAN);
@@ -241,7 +255,7 @@ TEST(Attention, ReadsThePlannedBlocksAndItsOwnSegment) {
   uint64_t seed = 41;
   for (const SegmentGrid grid : {SegmentGrid{64, 8}, SegmentGrid{32, 16}, SegmentGrid{512, 64}}) {
     for (const int64_t tokens : {1, 3, 100, 200}) {
-      for (const DType type : kTypes) {
+      for (const DType type : kDTypes) {
         for (const int32_t window : {0, 150}) {
           AttentionShape shape{.kv_heads = 2, .group = 2, .tokens = tokens, .context = tokens + 256};
           shape.page_slots = 16;
@@ -260,7 +274,7 @@ TEST(Attention, TakesEveryHeadDimThatAModelMayHaveDenseAndPlanned) {
   uint64_t seed = 100;
   for (int32_t head_dim = 32; head_dim <= 256; head_dim += 8) {
     for (const int64_t tokens : {1, 3, 20}) {
-      for (const DType type : kTypes) {
+      for (const DType type : kDTypes) {
         AttentionShape shape{.head_dim = head_dim, .group = 1 + head_dim / 8 % 4, .tokens = tokens};
         shape.context = tokens + 150;
         shape.key_type = shape.value_type = type;
@@ -273,7 +287,7 @@ TEST(Attention, TakesEveryHeadDimThatAModelMayHaveDenseAndPlanned) {
 }
 
 TEST(Attention, IsDenseWhenThePlanHoldsEveryBlock) {
-  for (const DType type : {DType::kBF16, DType::kF16}) {
+  for (const DType type : {DType::kBF16, DType::kF16, DType::kQ8_0}) {
     const AttentionShape shape{
         .kv_heads = 2, .group = 2, .tokens = 100, .context = 500, .key_type = type, .value_type = type};
     RandomAttention input(shape, 51);
@@ -285,6 +299,7 @@ TEST(Attention, IsDenseWhenThePlanHoldsEveryBlock) {
 
 void expect_no_effect_of_the_cut(DType type, int32_t window) {
   AttentionShape shape{.head_dim = 40, .kv_heads = 2, .group = 3, .tokens = 300, .context = 350, .window = window};
+  if (type == DType::kQ8_0) shape.head_dim = 96;
   shape.key_type = shape.value_type = type;
   RandomAttention input(shape, 71);
   for (const AttentionVariant* variant : usable_variants(shape)) {
@@ -304,7 +319,7 @@ void expect_no_effect_of_the_cut(DType type, int32_t window) {
 }
 
 TEST(Attention, DoesNotDependOnHowThePromptIsCut) {
-  for (const DType type : {DType::kBF16, DType::kF16}) {
+  for (const DType type : {DType::kBF16, DType::kF16, DType::kQ8_0}) {
     for (const int32_t window : {0, 90}) expect_no_effect_of_the_cut(type, window);
   }
 }

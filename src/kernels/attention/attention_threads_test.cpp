@@ -8,7 +8,7 @@ namespace ei::kernels {
 namespace {
 
 TEST(Attention, DoesNotDependOnTheNumberOfWorkers) {
-  for (const DType type : {DType::kBF16, DType::kF16}) {
+  for (const DType type : {DType::kBF16, DType::kF16, DType::kQ8_0}) {
     for (const int64_t tokens : {1, 4, 60}) {
       AttentionShape shape{.kv_heads = 2, .group = 3, .tokens = tokens, .context = 2500};
       shape.key_type = shape.value_type = type;

@@ -17,7 +17,9 @@
 namespace ei::kernels {
 
 // Extremes of whole blocks: element (kv_head, block, d) lies at kv_head * head_stride + block * block_stride + d. With
-// block_stride = kv_heads * head_dim an array grows by appending. Keys of 16 bits have extremes of 16 bits, exactly.
+// block_stride = kv_heads * head_dim an array grows by appending. Keys of 16 bits have extremes of 16 bits, exactly;
+// those of q8_0 are rounded to f16.
+constexpr DType extremes_type(DType key_type) { return key_type == DType::kQ8_0 ? DType::kF16 : key_type; }
 struct BlockExtremes {
   void* max_keys = nullptr;
   void* min_keys = nullptr;

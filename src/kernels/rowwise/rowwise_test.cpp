@@ -2,11 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <random>
 #include <vector>
+
+#include "base/random.h"
 
 namespace ei::kernels {
 namespace {
@@ -177,6 +180,27 @@ TEST(Rowwise, VariantsAgreeToTheLastBit) {
       const std::vector<float> got = run(*variant, cols);
       ASSERT_EQ(got.size(), want.size());
       EXPECT_EQ(std::memcmp(got.data(), want.data(), want.size() * sizeof(float)), 0) << variant->name << " " << cols;
+    }
+  }
+}
+
+TEST(Rowwise, RowsOfQ8AreWithinHalfAStepOfWhatTheyWere) {
+  Random random(12);
+  std::vector<float> row(96);
+  for (float& element : row) element = 3 * random.normal();
+  std::fill(row.begin() + 32, row.begin() + 64, 0.0f);
+  row[64] = 1e-30f;
+  row[70] = NAN;  // has no code, and must not harm other blocks
+  for (const RowwiseVariant* variant : usable()) {
+    std::vector<Q8Block> blocks(3);
+    variant->convert_row(row.data(), blocks.data(), DType::kQ8_0, 96);
+    const float largest = std::abs(
+        *std::max_element(row.begin(), row.begin() + 32, [](float a, float b) { return std::abs(a) < std::abs(b); }));
+    EXPECT_EQ(blocks[0].scale, f32_to_f16(largest / 127));
+    const float step = f16_to_f32(blocks[0].scale);
+    for (int64_t i = 0; i < 64; ++i) {
+      const float error = std::abs(load_element(blocks.data(), DType::kQ8_0, i) - row[static_cast<size_t>(i)]);
+      EXPECT_LE(error, i < 32 ? 0.56f * step : 0.0f) << i << " seed=12";  // half a step, and the scale's own rounding
     }
   }
 }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "base/check.h"
 #include "tensor/dtype.h"
 
 namespace ei::kernels {
@@ -99,7 +100,8 @@ inline void with_type(DType type, Use use) {
     case DType::kF32: return use(TypeTag<DType::kF32>{});
     case DType::kF16: return use(TypeTag<DType::kF16>{});
     case DType::kBF16: return use(TypeTag<DType::kBF16>{});
-    case DType::kF8: return;  // no CPU's
+    case DType::kQ8_0:
+    case DType::kF8: EI_CHECK(type == DType::kF32);  // unpacked before (attention/cpu/flash.h); a GPU's
   }
 }
 

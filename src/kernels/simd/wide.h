@@ -10,6 +10,7 @@
 #include <arm_neon.h>
 #endif
 
+#include "kernels/simd/q8_rows.h"
 #include "tensor/dtype.h"
 
 namespace ei::kernels {
@@ -139,6 +140,8 @@ inline void find_extremes(const float* row, int64_t stride, int64_t rows, int64_
 inline void load_row(const void* from, DType type, int64_t count, float* to) {
   if (type == DType::kF32) {
     std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
+  } else if (type == DType::kQ8_0) {
+    unpack_q8(from, count, to);
   } else if (type == DType::kBF16) {
     const auto* bits = static_cast<const uint16_t*>(from);
     for (int64_t i = 0; i < count; ++i) {

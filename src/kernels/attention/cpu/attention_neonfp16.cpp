@@ -1,4 +1,4 @@
-// Attention for ARM CPUs with half-precision arithmetic but no bf16, over f16 caches (products in neon_fp16.h). A lane
+// Attention for ARM CPUs with half-precision arithmetic, over caches of f16 and q8_0 (products in neon_fp16.h). A lane
 // is a row: scores, weights and outputs are [key or dim, 16 rows], so the softmax never adds across lanes.
 #if defined(__aarch64__)
 
@@ -6,6 +6,7 @@
 
 #include "kernels/attention/cpu/flash_variant.h"
 #include "kernels/attention/cpu/neonfp16_decode.h"
+#include "kernels/attention/cpu/neonfp16_q8.h"
 #include "kernels/attention/cpu/neonfp16_softmax.h"
 #include "kernels/simd/arm_features.h"
 #include "kernels/simd/neon.h"
@@ -167,12 +168,13 @@ struct NeonFp16Prefill {
 };
 
 bool usable() { return cpu_has_fp16() && cpu_has_dotprod(); }
-bool accepts(DType key_type, DType value_type) { return key_type == DType::kF16 && value_type == DType::kF16; }
+bool accepts_one(DType type) { return type == DType::kF16 || type == DType::kQ8_0; }
+bool accepts(DType key_type, DType value_type) { return accepts_one(key_type) && accepts_one(value_type); }
 
 }  // namespace
 
 const AttentionVariant& neonfp16_attention() {
-  using Flash = FlashVariant<NeonFp16Prefill, NeonFp16Decode>;
+  using Flash = FlashVariant<NeonFp16Prefill, NeonFp16Decode, Q8ToHalves>;
   static constexpr AttentionVariant kVariant{.name = "neonfp16",
                                              .usable = usable,
                                              .accepts = accepts,

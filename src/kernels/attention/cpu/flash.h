@@ -72,6 +72,12 @@ struct RowBlock {
 //                          int head_dim, float* out, const void* ahead);   // out[rows, head_dim] += p values
 //
 // `ahead` is where the rows wanted one block later begin: an ISA may ask for as many of them as it reads, or ignore it.
+//
+// No ISA sees q8_0: a third struct unpacks such rows, a tile or a block at a time, to a type that the ISA reads. Its
+// loops go over unpacked rows in the L1 cache, while from memory comes half of what f16 would take.
+//
+//   static constexpr DType kType;
+//   static void unpack(const void* from, int64_t count, void* to);   // elements, whole rows
 
 // Up to this many tokens a call without a plan takes the decode path, unless they belong to a prompt.
 inline constexpr int64_t kDecodeTokens = 4;
@@ -80,6 +86,13 @@ inline bool is_decode(const AttentionParams& params) {
 }
 
 constexpr int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
+
+inline bool has_q8(const KvView& kv) { return kv.key_type == DType::kQ8_0 || kv.value_type == DType::kQ8_0; }
+// Bytes of `rows` unpacked rows; none where nothing is to be unpacked.
+template <typename Unpack>
+int64_t unpacked_bytes(const KvView& kv, int64_t rows) {
+  return has_q8(kv) ? rows * static_cast<int64_t>(dtype_row_bytes(Unpack::kType, kv.head_dim)) : 0;
+}
 
 // Cuts one piece of memory into 64-byte aligned arrays; with a null base it only counts the bytes.
 class Carver {

@@ -14,7 +14,7 @@
 
 namespace ei::kernels {
 
-template <typename Isa>
+template <typename Isa, typename Unpack>
 class Decode {
  public:
   static constexpr int64_t kChunk = 1024;  // slots per piece; fixed, so that results never depend on the workers
@@ -62,9 +62,11 @@ class Decode {
     for (int index = 0; index < worker.count; ++index) {
       auto* q = carver.take<typename Isa::Element>(tokens_ * q_size_);
       float* scores = carver.take<float>(int64_t{rows_} * kBlock);
+      auto* unpacked = carver.take<std::byte>(unpacked_bytes<Unpack>(params.kv, kBlock));
       if (index != worker.index) continue;
       q_ = q;
       scores_ = scores;
+      unpacked_ = unpacked;
     }
     bytes_ = carver.used();
   }
@@ -96,22 +98,40 @@ class Decode {
       if (slot + kBlock <= begin) continue;
       const int count = static_cast<int>(std::min<int64_t>(kBlock, end - slot));
       for_page_runs(list, slot, count, [&](int at, int length, const void* keys, const void* values) {
-        const void* ahead = rows_ahead(list, slot + at, last, keys, values).keys;
+        const Run run = unpack(
+            {.rows = keys, .type = params_.kv.key_type, .ahead = rows_ahead(list, slot + at, last, keys, values).keys},
+            length);
         for (int token = 0; token < tokens_; ++token) {
-          Isa::scores(q_ + token * q_size_, group_, keys, length, params_.kv.key_type, dim_,
-                      scores_ + int64_t{token} * group_ * kBlock + at, kBlock, ahead);
+          Isa::scores(q_ + token * q_size_, group_, run.rows, length, run.type, dim_,
+                      scores_ + int64_t{token} * group_ * kBlock + at, kBlock, run.ahead);
         }
       });
       softmax(list, slot, count, max, sum, out);
       for_page_runs(list, slot, count, [&](int at, int length, const void* keys, const void* values) {
-        const void* ahead = rows_ahead(list, slot + at, last, keys, values).values;
+        const Run run = unpack({.rows = values,
+                                .type = params_.kv.value_type,
+                                .ahead = rows_ahead(list, slot + at, last, keys, values).values},
+                               length);
         for (int token = 0; token < tokens_; ++token) {
           const int64_t row = int64_t{token} * group_;
-          Isa::accumulate(scores_ + row * kBlock + at, kBlock, group_, values, length, params_.kv.value_type, dim_,
-                          out + row * dim_, ahead);
+          Isa::accumulate(scores_ + row * kBlock + at, kBlock, group_, run.rows, length, run.type, dim_,
+                          out + row * dim_, run.ahead);
         }
       });
     }
+  }
+
+  // Consecutive rows of one page, as the ISA reads them.
+  struct Run {
+    const void* rows;
+    DType type;
+    const void* ahead;
+  };
+  // Of q8_0 unpacked ones; what lies ahead of them is then nothing to ask for.
+  Run unpack(const Run& run, int count) const {
+    if (run.type != DType::kQ8_0) return run;
+    Unpack::unpack(run.rows, int64_t{count} * dim_, unpacked_);
+    return {.rows = unpacked_, .type = Unpack::kType, .ahead = unpacked_};
   }
 
   struct Rows {
@@ -217,6 +237,7 @@ class Decode {
   float* out_;                          // [kv_heads, max_chunks, rows, head_dim]
   typename Isa::Element* q_ = nullptr;  // this worker's packed queries
   float* scores_ = nullptr;             // [rows, kBlock]
+  std::byte* unpacked_ = nullptr;       // [kBlock] rows of q8_0
   size_t bytes_ = 0;
 };
 

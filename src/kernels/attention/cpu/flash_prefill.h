@@ -23,9 +23,10 @@ struct PrefillScratch {
   const void** key_rows;          // [kKeys]
   const void** value_rows;        // [kKeys]
   void* work;
+  std::byte* unpacked;  // [kKeys] rows of q8_0
   size_t bytes;
 
-  PrefillScratch(void* base, int64_t rows, int dim) {
+  PrefillScratch(void* base, int64_t rows, int dim, int64_t unpacked_size) {
     Carver carver(base);
     q = carver.take<typename Isa::Element>(rows * dim);
     out = carver.take<float>(rows * dim);
@@ -38,16 +39,18 @@ struct PrefillScratch {
     key_rows = carver.take<const void*>(Isa::kKeys);
     value_rows = carver.take<const void*>(Isa::kKeys);
     work = carver.take<std::byte>(static_cast<int64_t>(Isa::work_bytes(dim)));
+    unpacked = carver.take<std::byte>(unpacked_size);
     bytes = carver.used();
   }
 };
 
-template <typename Isa>
+template <typename Isa, typename Unpack>
 class Prefill {
  public:
   static size_t scratch_bytes(const AttentionParams& params, int workers) {
     const int64_t rows = round_up(tile_tokens(params, 1) * group_of(params), Isa::kRows);
-    const PrefillScratch<Isa> layout(nullptr, rows, Isa::padded_dim(params.kv.head_dim));
+    const PrefillScratch<Isa> layout(nullptr, rows, Isa::padded_dim(params.kv.head_dim),
+                                     unpacked_bytes<Unpack>(params.kv, Isa::kKeys));
     return layout.bytes * static_cast<size_t>(workers);
   }
 
@@ -87,7 +90,8 @@ class Prefill {
         head_dim_(params.kv.head_dim),
         dim_(Isa::padded_dim(head_dim_)),
         blocks_((rows_ + Isa::kRows - 1) / Isa::kRows),
-        scratch_(scratch, round_up(tile_tokens(params, 1) * group_, Isa::kRows), dim_),
+        scratch_(scratch, round_up(tile_tokens(params, 1) * group_, Isa::kRows), dim_,
+                 unpacked_bytes<Unpack>(params.kv, Isa::kKeys)),
         list_(make_key_list(params, kv_head, tokens.begin)) {}
 
   void run_tile() {
@@ -133,11 +137,25 @@ class Prefill {
     }
   }
 
+  // Rows that the ISA reads in place of these, and their type: its own, or unpacked ones of q8_0.
+  DType unpack(const void** rows, int count, DType type) {
+    if (type != DType::kQ8_0) return type;
+    const size_t row_bytes = dtype_row_bytes(Unpack::kType, head_dim_);
+    for (int i = 0; i < count; ++i) {
+      std::byte* to = scratch_.unpacked + static_cast<size_t>(i) * row_bytes;
+      Unpack::unpack(rows[i], head_dim_, to);
+      rows[i] = to;
+    }
+    return Unpack::kType;
+  }
+
   // Folds entries [tile, tile + count) of the key list into every row that sees some of them.
   void fold(int64_t tile, int count) {
     gather_rows(params_.kv, list_, tile, count, scratch_.key_rows, scratch_.value_rows);
-    Isa::pack_keys(scratch_.key_rows, count, params_.kv.key_type, head_dim_, scratch_.keys);
-    Isa::pack_values(scratch_.value_rows, count, params_.kv.value_type, head_dim_, scratch_.values);
+    const DType key_type = unpack(scratch_.key_rows, count, params_.kv.key_type);
+    Isa::pack_keys(scratch_.key_rows, count, key_type, head_dim_, scratch_.keys);
+    const DType value_type = unpack(scratch_.value_rows, count, params_.kv.value_type);
+    Isa::pack_values(scratch_.value_rows, count, value_type, head_dim_, scratch_.values);
     for (int64_t index = 0; index < blocks_; ++index) {
       int32_t begin[Isa::kRows];
       int32_t end[Isa::kRows];

@@ -51,8 +51,8 @@ Range visible_keys(const AttentionParams& params, const KeyList& list, int64_t t
 
 void gather_rows(const KvView& kv, const KeyList& list, int64_t begin, int64_t count, const void** key_rows,
                  const void** value_rows) {
-  const int64_t key_bytes = int64_t{kv.head_dim} * static_cast<int64_t>(dtype_bytes(kv.key_type));
-  const int64_t value_bytes = int64_t{kv.head_dim} * static_cast<int64_t>(dtype_bytes(kv.value_type));
+  const auto key_bytes = static_cast<int64_t>(dtype_row_bytes(kv.key_type, kv.head_dim));
+  const auto value_bytes = static_cast<int64_t>(dtype_row_bytes(kv.value_type, kv.head_dim));
   for (int64_t i = 0; i < count; ++i) {
     const int64_t entry = begin + i;
     const int64_t slot = entry < list.block_keys

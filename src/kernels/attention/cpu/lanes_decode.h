@@ -89,7 +89,8 @@ struct LanesDecode {
       case DType::kF32: return body(Constant<DType::kF32>());
       case DType::kF16: return body(Constant<DType::kF16>());
       case DType::kBF16: return body(Constant<DType::kBF16>());
-      case DType::kF8: return;  // a GPU's
+      case DType::kQ8_0:
+      case DType::kF8: EI_CHECK(type == DType::kF32);  // unpacked before (flash.h); a GPU's
     }
   }
   template <typename Body>

@@ -76,7 +76,8 @@ TEST(Lanes, AgreeWithTheReferenceOnOddShapes) {
   uint64_t seed = 100;
   for (const int32_t head_dim : {32, 40, 64, 72, 96, 128, 256}) {
     for (const int64_t tokens : {1, 3, 5, 23, 70}) {
-      for (const DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+      for (const DType type : kDTypes) {
+        if (type == DType::kQ8_0 && head_dim % kQ8Elements != 0) continue;
         AttentionShape shape{.head_dim = head_dim, .group = static_cast<int32_t>(1 + seed % 3), .tokens = tokens};
         shape.context = tokens + static_cast<int64_t>(seed * 37 % 301);
         shape.page_slots = 16;
@@ -89,7 +90,7 @@ TEST(Lanes, AgreeWithTheReferenceOnOddShapes) {
 
 TEST(Lanes, SeeOnlyTheWindowAndCompactedSlots) {
   for (const int32_t window : {1, 50, 200}) {
-    for (const DType type : {DType::kF32, DType::kBF16}) {
+    for (const DType type : {DType::kF32, DType::kBF16, DType::kQ8_0}) {
       AttentionShape shape{.kv_heads = 2, .group = 2, .tokens = 60, .context = 420, .window = window};
       shape.key_type = shape.value_type = type;
       check(shape, 7);

@@ -19,7 +19,7 @@ constexpr int64_t kBlocksPerPiece = 512;
 constexpr int64_t kTogether = 4;  // blocks whose extremes meet a query at once
 
 const void* key_row(const KvView& kv, const KvHeadView& head, int64_t slot) {
-  const auto row_bytes = static_cast<size_t>(kv.head_dim) * dtype_bytes(kv.key_type);
+  const size_t row_bytes = dtype_row_bytes(kv.key_type, kv.head_dim);
   return static_cast<const std::byte*>(head.key_pages[slot / kv.page_slots]) +
          static_cast<size_t>(slot % kv.page_slots) * row_bytes;
 }
@@ -200,7 +200,8 @@ void block_scores(const BlockScoreParams& params, WorkQueue& queue) {
       case DType::kF32: score_span<float>(params, piece % rows.kv_heads, blocks); break;
       case DType::kBF16: score_span<uint16_t>(params, piece % rows.kv_heads, blocks); break;
       case DType::kF16: score_halves(params, piece % rows.kv_heads, blocks); break;
-      case DType::kF8: break;  // such keys have extremes in f16
+      case DType::kQ8_0:
+      case DType::kF8: EI_CHECK(params.keys.type == DType::kF32);  // extremes_type()
     }
   }
 }

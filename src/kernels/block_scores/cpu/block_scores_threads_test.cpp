@@ -13,11 +13,12 @@ namespace {
 
 TEST_P(ProfileTwins, FindTheSameExtremes) {
   const int64_t blocks = shape_.context / shape_.block;
-  const size_t bytes = static_cast<size_t>(blocks * shape_.kv_heads * shape_.head_dim) * dtype_bytes(shape_.type);
+  const DType type = extremes_type(shape_.type);
+  const size_t bytes = static_cast<size_t>(blocks * shape_.kv_heads * shape_.head_dim) * dtype_bytes(type);
   std::vector<std::vector<std::byte>> all(4, std::vector<std::byte>(bytes, std::byte{1}));
   BlockExtremesParams params{
       .kv = random_.view(), .block = shape_.block, .first_block = 1, .num_blocks = blocks - 1, .out = {}};
-  params.out = {all[0].data(), all[1].data(), shape_.type, shape_.head_dim, int64_t{shape_.kv_heads} * shape_.head_dim};
+  params.out = {all[0].data(), all[1].data(), type, shape_.head_dim, int64_t{shape_.kv_heads} * shape_.head_dim};
   reference_block_extremes(params);
   params.out.max_keys = all[2].data();
   params.out.min_keys = all[3].data();

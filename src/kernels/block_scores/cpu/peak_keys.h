@@ -108,7 +108,7 @@ class PeakKeys {
   }
 
   static const void* key_at(const KvView& kv, int64_t h, int64_t slot) {
-    const auto row_bytes = static_cast<size_t>(kv.head_dim) * dtype_bytes(kv.key_type);
+    const size_t row_bytes = dtype_row_bytes(kv.key_type, kv.head_dim);
     const auto* page = static_cast<const std::byte*>(kv.heads[static_cast<size_t>(h)].key_pages[slot / kv.page_slots]);
     return page + static_cast<size_t>(slot % kv.page_slots) * row_bytes;
   }

@@ -57,7 +57,7 @@ class PlainSegment {
     logits_.resize(static_cast<size_t>(queries() * length_));
     key_.resize(static_cast<size_t>(dim));
     const KvHeadView& head = kv_.heads[static_cast<size_t>(kv_head_)];
-    const auto row_bytes = static_cast<size_t>(dim) * dtype_bytes(kv_.key_type);
+    const size_t row_bytes = dtype_row_bytes(kv_.key_type, dim);
     for (int64_t slot = 0; slot < length_; ++slot) {
       const auto* page = static_cast<const std::byte*>(head.key_pages[slot / kv_.page_slots]);
       load_row(page + static_cast<size_t>(slot % kv_.page_slots) * row_bytes, kv_.key_type, dim, key_.data());

@@ -154,6 +154,7 @@ inline void convert_one_row(const float* from, void* to, DType type, int64_t cou
     std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
     return;
   }
+  if (type == DType::kQ8_0) return store_row(from, to, type, count);
   auto* out = static_cast<uint16_t*>(to);
   if (type == DType::kBF16) {
     for (int64_t i = 0; i < count; ++i) {

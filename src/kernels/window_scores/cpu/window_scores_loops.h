@@ -18,6 +18,7 @@
 
 #include "kernels/attention/cpu/flash.h"
 #include "kernels/attention/cpu/lanes.h"
+#include "kernels/simd/q8_rows.h"
 #include "kernels/window_scores/cpu/window_scores.h"
 
 namespace ei::kernels {
@@ -54,6 +55,10 @@ struct FloatProduct : WindowTile {
     for (int64_t key = 0; key < kTile; ++key) {
       const void* page = slot + key < end ? head.key_pages[(slot + key) / kv.page_slots] : nullptr;
       const int64_t begin = (slot + key) % kv.page_slots * dim;
+      if (page != nullptr && kv.key_type == DType::kQ8_0) {
+        unpack_q8(static_cast<const Q8Block*>(page) + begin / kQ8Elements, dim, keys + key * dim);
+        continue;
+      }
       for (int64_t d = 0; d < dim; d += V::kWidth) {
         const V values = page != nullptr ? V::load_typed(page, kv.key_type, begin + d, V::kWidth) : V::zero();
         values.store(keys + key * dim + d);

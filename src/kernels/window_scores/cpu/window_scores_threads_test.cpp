@@ -164,10 +164,10 @@ TEST_P(WindowScores, AddUpToTheSameSumsForAnyCutAndAnyNumberOfWorkers) {
 TEST(WindowScoresTies, EqualKeysScoreEquallyWhereverTheyLie) {
   constexpr int64_t kPeriod = 90;  // no multiple of a tile
   constexpr int64_t kRepeated = 5 * kPeriod;
-  for (const DType type : {DType::kF32, DType::kBF16}) {
+  for (const DType type : {DType::kF32, DType::kBF16, DType::kQ8_0}) {
     RandomAttention random({.head_dim = 64, .group = 2, .tokens = 20, .context = 600, .key_type = type}, 8);
     const AttentionParams attention = random.params(nullptr);
-    const size_t row = 64 * dtype_bytes(type);
+    const size_t row = dtype_row_bytes(type, 64);
     const auto key = [&](int64_t slot) {
       const void* page = attention.kv.heads[0].key_pages[slot / attention.kv.page_slots];
       return static_cast<std::byte*>(const_cast<void*>(page)) +
@@ -209,6 +209,11 @@ std::vector<Shape> shapes() {
   for (size_t i = 0; i < all.size(); ++i) {
     all[i].attention.key_type = std::array{DType::kF32, DType::kF16, DType::kBF16}[i % 3];
     all[i].attention.page_slots = i % 2 == 0 ? 128 : 24;
+  }
+  for (Shape shape : {Shape{shape_of(64, 2, 3, 20, 400)}, Shape{shape_of(96, 1, 1, 33, 130)}}) {
+    shape.attention.key_type = DType::kQ8_0;
+    shape.attention.page_slots = 120;
+    all.push_back(shape);
   }
   const size_t plain = all.size();
   for (size_t i = 0; i < plain; ++i) {
