@@ -14,8 +14,8 @@
 #include "cli/method_options.h"
 #include "cli/setup.h"
 #include "cli/version.h"
-#include "server/http/certificate.h"
 #include "engine/cache_types.h"
+#include "server/http/certificate.h"
 #include "server/server.h"
 
 namespace ei::cli {
