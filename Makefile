@@ -87,10 +87,10 @@ tsan: deps ## the thread pools' and the store's tests under ThreadSanitizer
 	@cmake --build build/tsan -j $(JOBS) --target ei_tests_threads
 	@$(tsan_env) $(ctest) build/tsan -L '^threads$$' -LE '$(opt_in)'
 
-fuzz: deps ## the libFuzzer target for FUZZ_SECONDS
+fuzz: deps ## the libFuzzer targets (model files, requests), each for FUZZ_SECONDS
 	@$(for_this_machine)
 	@$(call configure_here,fuzz)
-	@cmake --build build/fuzz -j $(JOBS) --target fuzz_gguf
+	@cmake --build build/fuzz -j $(JOBS) --target fuzz_gguf fuzz_request
 	@tools/fuzz.sh build/fuzz $(FUZZ_SECONDS)
 
 bench: build ## side by side with llama.cpp (ARGS="--rows smollm2-pp512 --rounds 3")

@@ -10,7 +10,9 @@
 
 #include "cli/answer.h"
 #include "cli/command.h"
+#include "cli/hangups.h"
 #include "cli/kv_options.h"
+#include "cli/log_file.h"
 #include "cli/method_options.h"
 #include "cli/setup.h"
 #include "cli/version.h"
@@ -47,14 +49,13 @@ Result<std::vector<std::string>> api_keys(const Settings& settings) {
 using AccessLog = std::function<void(const std::string& line)>;
 
 // To a file of its own, or with -v to the terminal.
-Result<AccessLog> access_log(const Settings& settings, const Console& console) {
+Result<AccessLog> access_log(const Settings& settings, const Console& console, LogFile& file) {
   if (settings.access_log.empty()) {
     if (!settings.verbose) return AccessLog();
     return AccessLog([&console](const std::string& line) { console.detail(line); });
   }
-  const auto file = std::make_shared<std::ofstream>(settings.access_log, std::ios::app);
-  if (!*file) return make_error(ErrorKind::kUsage, "cannot write --access-log %s", settings.access_log.c_str());
-  return AccessLog([file](const std::string& line) { *file << line << std::endl; });
+  EI_RETURN_IF_ERROR(file.open());
+  return AccessLog([&file](const std::string& line) { file.append(line); });
 }
 
 std::vector<std::string> model_names(const Settings& settings, const Engine& engine) {
@@ -64,7 +65,7 @@ std::vector<std::string> model_names(const Settings& settings, const Engine& eng
   return {std::filesystem::path(engine.tokenizer().path()).stem().string()};
 }
 
-Result<server::ServerOptions> server_options(const CommandContext& context, const Engine& engine) {
+Result<server::ServerOptions> server_options(const CommandContext& context, const Engine& engine, LogFile& log) {
   const Settings& settings = context.settings;
   // Asked for in front of the first request: one that is refused should say so at once.
   const CacheTypes types = cache_types(engine.backend(), key_type(settings), value_type(settings));
@@ -107,7 +108,7 @@ Result<server::ServerOptions> server_options(const CommandContext& context, cons
   options.parts_thoughts = settings.reasoning_format != "none";
   options.version = version();
   options.commit = build_commit();
-  EI_ASSIGN_OR_RETURN(options.access_log, access_log(settings, context.console));
+  EI_ASSIGN_OR_RETURN(options.access_log, access_log(settings, context.console, log));
   return options;
 }
 }  // namespace
@@ -118,7 +119,9 @@ Result<int> command_serve(const CommandContext& context) {
   EI_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(settings, context.console));
   name_default_model(settings, context.console);
   warn_about_context(*engine, settings, context.console);
-  EI_ASSIGN_OR_RETURN(server::ServerOptions options, server_options(context, *engine));
+  Hangups hangups;
+  LogFile log(settings.access_log);
+  EI_ASSIGN_OR_RETURN(server::ServerOptions options, server_options(context, *engine, log));
   const std::string host = options.http.hosts.empty() ? "" : options.http.hosts.front();
   const bool open = options.keys.empty() && host != "127.0.0.1" && host != "localhost" && host != "::1";
   if (open) context.console.warn("others can reach this server, and it asks for no key: give --api-key-file");
@@ -130,7 +133,11 @@ Result<int> command_serve(const CommandContext& context) {
                                   static_cast<int>(running->port())));
   if (const std::string events = running->kv_events_address(); !events.empty())
     context.console.note("KV events on " + events);
-  while (!context.interrupts.stop_soon().cancelled()) std::this_thread::sleep_for(kLook);
+  while (!context.interrupts.stop_soon().cancelled()) {
+    std::this_thread::sleep_for(kLook);
+    if (!hangups.come() || settings.access_log.empty()) continue;
+    if (const Status opened = log.open(); !opened.ok()) context.console.warn(opened.error().message);
+  }
   context.console.note("stopping: no new requests, answers under way are finished; once more stops at once");
   running->drain(static_cast<double>(settings.drain_seconds));
   return 0;

@@ -30,7 +30,8 @@ class Generation {
                                                    const GenerateOptions& options);
 
   Stage stage() const { return stage_; }
-  // kReading: a chunk of at most `most` tokens (0: as many as the session takes).
+  // kReading: a chunk of at most `most` tokens (0: as many as the session takes). One that found no memory (kMemory)
+  // can be tried again.
   Status read(int64_t most = 0, const Session::ProgressFn& progress = nullptr,
               const Session::LogitsFn& on_logits = nullptr);
   int64_t left_to_read() const { return left_; }
@@ -61,6 +62,7 @@ class Generation {
   const std::string& stopped_by() const { return filter_.stopped_by(); }
   const std::vector<int32_t>& tokens() const { return tokens_; }
   uint32_t seed() const { return sampler_->seed(); }
+  const text::Sampler& sampler() const { return *sampler_; }
   Session& session() const { return *session_; }
 
  private:

@@ -88,6 +88,8 @@ Status Session::State::read_chunk(int64_t most, const LogitsFn& on_logits, const
                      {.tail = tail, .logits = leading_run(rows, logits_together(model.config().vocab))});
   on_layers = nullptr;
   tokens_ahead = 0;
+  // A chunk that found no memory has been undone: whoever can make room may try it again.
+  if (!read.ok() && read.error().kind == ErrorKind::kMemory) prompt = std::move(now);
   EI_ASSIGN_OR_RETURN(const Rows out, std::move(read));
   now.done += count;
   stats.prompt_s += now_s() - start;

@@ -65,6 +65,14 @@ class Store {
   int64_t bytes() const;
   // The most that bytes() has been, behind a reservation.
   int64_t bytes_peak() const { return std::max(bytes_peak_, bytes()); }
+  // The bytes of one page, and every page held, by an address that no other page has while it is held.
+  int64_t page_bytes() const { return static_cast<int64_t>(layout_.bytes); }
+  template <typename Visit>
+  void for_each_page(const Visit& visit) const {
+    for (const Layer& layer : layers_)
+      for (const HeadSlots& head : layer.heads)
+        for (int64_t i = 0; i < head.num_pages(); ++i) visit(static_cast<const void*>(head.page(i).data()));
+  }
   // What bytes() would be for next_position() tokens, had nothing been dropped.
   int64_t bytes_full() const;
   int64_t tokens_kept() const;                          // slots in use, over all layers and kv_heads

@@ -34,11 +34,15 @@ struct Sampler::Impl {
   SamplerPtr grammar;  // null without one
   SamplerChain chain;
   std::vector<llama_token_data> candidates;
+  size_t shown = 0;  // of a draw
+  std::vector<Candidate> drawn;
+  Candidate chosen;
   Status status;
 
   void load(std::span<const float> logits);
   void apply_grammar();
   Token pick();
+  void show(const llama_token_data_array& array, Token token);
   bool grammar_allows(Token token);
   void accept_sampled(Token token);
   Token sample(std::span<const float> logits);
@@ -76,11 +80,32 @@ Token Sampler::Impl::pick() {
       if (candidate.logit == kImpossible) continue;
       if (best == nullptr || candidate.logit > best->logit) best = &candidate;  // ids ascend: ties keep the lowest
     }
-    return best == nullptr ? kNoToken : best->id;
+    if (best == nullptr) return kNoToken;
+    chosen = {.token = best->id, .probability = 1};
+    if (shown > 0) drawn = {chosen};
+    return best->id;
   }
   if (array.selected < 0 || static_cast<size_t>(array.selected) >= array.size) return kNoToken;
-  const llama_token_data& chosen = array.data[array.selected];
-  return chosen.logit == kImpossible ? kNoToken : chosen.id;
+  const llama_token_data& drawn_one = array.data[array.selected];
+  if (drawn_one.logit == kImpossible) return kNoToken;
+  show(array, drawn_one.id);
+  return drawn_one.id;
+}
+
+// The last step of the chain has left probabilities.
+void Sampler::Impl::show(const llama_token_data_array& array, Token token) {
+  if (shown == 0) return;
+  drawn.clear();
+  for (size_t i = 0; i < array.size; ++i) {
+    const Candidate one{.token = array.data[i].id, .probability = array.data[i].p};
+    if (one.token == token) chosen = one;
+    if (one.probability > 0) drawn.push_back(one);
+  }
+  const auto end = drawn.begin() + static_cast<std::ptrdiff_t>(std::min(shown, drawn.size()));
+  std::partial_sort(drawn.begin(), end, drawn.end(), [](const Candidate& a, const Candidate& b) {
+    return a.probability != b.probability ? a.probability > b.probability : a.token < b.token;
+  });
+  drawn.erase(end, drawn.end());
 }
 
 bool Sampler::Impl::grammar_allows(Token token) {
@@ -136,6 +161,7 @@ Result<std::unique_ptr<Sampler>> Sampler::create(const Tokenizer& tokenizer, con
     impl->vocab_size = static_cast<size_t>(tokenizer.vocab_size());
     impl->end_token = tokenizer.eos() != kNoToken ? tokenizer.eos() : std::max(tokenizer.eot(), Token{0});
     impl->seed = options.seed == kRandomSeed ? std::random_device{}() & 0x7FFFFFFFu : options.seed;
+    impl->shown = static_cast<size_t>(std::max(options.candidates, 0));
     impl->banned = tokenizer.suppressed();
     for (const auto& [token, bias] : options.logit_bias) {
       if (tokenizer.contains(token)) impl->biases.emplace_back(token, bias);
@@ -185,5 +211,7 @@ void Sampler::reset() {
 
 uint32_t Sampler::seed() const { return impl_->seed; }
 const Status& Sampler::status() const { return impl_->status; }
+const std::vector<Sampler::Candidate>& Sampler::candidates() const { return impl_->drawn; }
+Sampler::Candidate Sampler::chosen() const { return impl_->chosen; }
 
 }  // namespace ei::text

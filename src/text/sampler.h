@@ -48,6 +48,7 @@ struct SamplerOptions {
   Token grammar_from =
       kNoToken;               // the grammar holds from this token on, which it begins with; kNoToken: from the start
   std::string json_schema{};  // turned into a grammar; not together with `grammar`
+  int candidates = 0;         // how many of the last draw Sampler::candidates() shows
 };
 
 // Order: biases, grammar, the steps (llama.cpp's chain), draw.
@@ -62,6 +63,14 @@ class Sampler {
   // counts as impossible. When nothing is possible (the grammar allows no token, all logits are NaN) or the grammar
   // has become too ambiguous to follow, it returns the end-of-generation token and status() says why.
   Token sample(std::span<const float> logits);
+  // Among what the last token was drawn: the likeliest, in descending order, with their probabilities in that draw. The
+  // first `SamplerOptions::candidates` that had any chance, and the chosen one wherever it stands.
+  struct Candidate {
+    Token token = kNoToken;
+    float probability = 0;
+  };
+  const std::vector<Candidate>& candidates() const;
+  Candidate chosen() const;
   // Counts prompt tokens towards the penalties, the last `repeat_last_n` of them; the grammar does not see them. Not
   // needed for sampled tokens.
   void accept(std::span<const Token> prompt);

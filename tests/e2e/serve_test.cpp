@@ -93,6 +93,35 @@ TEST(Serve, AKilledServerHasLeftWhatItReadToTheNext) {
   EXPECT_EQ(texts[0], texts[1]);
 }
 
+TEST(Serve, AHangupLosesNothingAndOpensTheLogAnew) {
+  const uint16_t port = free_port();
+  const std::string log = write_file("access", "") + ".log";
+  Process process(
+      {.arguments = {"serve", "--port", std::to_string(port), "--threads", "1", "--access-log", log, "-n", "600"}});
+  ASSERT_TRUE(process.wait_for_err("listening on http://127.0.0.1:"));
+  const std::string body = R"({"temperature":0,"ignore_eos":true,"prompt":"The key is 7. The key is"})";
+  const std::string undisturbed = ask(port, body);
+  std::string answer;
+  std::thread client([&] { answer = ask(port, body); });
+  for (int i = 0; i < 5; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    process.send(SIGHUP);
+  }
+  client.join();
+  const std::string text = R"re("content":"((?:[^"\\]|\\.)*)")re";
+  EXPECT_FALSE(first_match(answer, text).empty());
+  EXPECT_EQ(first_match(answer, text), first_match(undisturbed, text));
+  std::filesystem::rename(log, log + ".1");
+  process.send(SIGHUP);
+  for (int i = 0; i < 500 && !std::filesystem::exists(log); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  ask(port, R"({"n_predict":1,"prompt":"a"})");
+  process.send(SIGTERM);
+  EXPECT_EQ(process.finish().code, 0);
+  EXPECT_GT(std::filesystem::file_size(log), 20u);
+  EXPECT_GT(std::filesystem::file_size(log + ".1"), 20u);
+}
+
 TEST(Serve, RefusesWhatItCannotDo) {
   const std::vector<std::vector<std::string>> bad = {{"serve", "--host", "not an address"},
                                                      {"serve", "--port", "70000"},

@@ -162,6 +162,38 @@ TEST(ServerAnswers, LogProbabilitiesAreThoseOfTheLogits) {
   }
 }
 
+TEST(ServerAnswers, ProbabilitiesOfTheDrawAreThoseBehindTheSamplers) {
+  const TestServer server;
+  const json body = {{"prompt", "one two three one two three one"},
+                     {"n_predict", 6},
+                     {"ignore_eos", true},
+                     {"seed", 3},
+                     {"n_probs", 5},
+                     {"temperature", 1.5},
+                     {"top_k", 3},
+                     {"top_p", 1.0},
+                     {"min_p", 0.0},
+                     {"post_sampling_probs", true}};
+  const json answer = server.post("/completion", body).json();
+  ASSERT_EQ(answer["completion_probabilities"].size(), 6u) << answer;
+  for (const json& token : answer["completion_probabilities"]) {
+    EXPECT_EQ(token["top_probs"].size(), 3u) << "more were not in the draw";
+    double sum = 0;
+    double own = 0;
+    for (const json& one : token["top_probs"]) {
+      sum += one["prob"].get<double>();
+      if (one["id"] == token["id"]) own = one["prob"];
+    }
+    EXPECT_NEAR(sum, 1, 1e-5);
+    EXPECT_EQ(own, token["prob"]);
+  }
+  json greedy = body;
+  greedy["temperature"] = 0;
+  const json sure = server.post("/completion", greedy).json()["completion_probabilities"][0];
+  EXPECT_EQ(sure["prob"], 1.0);
+  EXPECT_EQ(sure["top_probs"].size(), 1u);
+}
+
 TEST(ServerAnswers, APromptThatIsEchoedHasTheEnginesOwnLogProbabilities) {
   const TestServer server;
   const text::Tokenizer& tokenizer = embedded_engine().tokenizer();

@@ -1,5 +1,6 @@
 // Many clients that do what they like: requests of every kind, aborts, bad bytes. Every answer is right or a clean
-// error, and afterwards the server is as it was. EI_CHAOS_SECONDS says how long (8); EI_CHAOS_SEED which (1).
+// error, and afterwards the server is as it was. EI_CHAOS_SECONDS says how long (8); EI_CHAOS_SEED which (1). In a long
+// run the memory of the first half must do for the second.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -121,7 +122,8 @@ TEST(ServerChaos, LeavesAServerThatAnswersAsBefore) {
   options.limits.defaults.generate.max_tokens = 16;  // a request that has lost its own limit ends all the same
   const TestServer server(options);
   const std::string right = server.post("/completion", kKnown).json()["content"];
-  const double until = now_s() + static_cast<double>(setting("EI_CHAOS_SECONDS", 8));
+  const auto seconds = static_cast<double>(setting("EI_CHAOS_SECONDS", 8));
+  const double until = now_s() + seconds;
   const auto seed = static_cast<uint64_t>(setting("EI_CHAOS_SEED", 1));
   std::atomic<int64_t> done{0};
   std::vector<std::thread> clients;
@@ -131,7 +133,13 @@ TEST(ServerChaos, LeavesAServerThatAnswersAsBefore) {
       one.run(until);
       done += one.done;
     });
+  const bool watches_memory = seconds >= 60;
+  if (watches_memory) std::this_thread::sleep_for(std::chrono::duration<double>(seconds / 2));
+  const int64_t halfway = resident_bytes();
   for (std::thread& client : clients) client.join();
+  if (watches_memory) {
+    EXPECT_LT(resident_bytes() - halfway, int64_t{48} << 20) << "seed " << seed;
+  }
   EXPECT_GT(done, 20) << "seed " << seed;
   EXPECT_TRUE(server.becomes_idle()) << "seed " << seed;
   EXPECT_EQ(server.post("/completion", kKnown).json()["content"], right) << "seed " << seed;

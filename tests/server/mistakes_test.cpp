@@ -58,6 +58,32 @@ TEST(ServerMistakes, AreAnsweredWithTheFieldNamed) {
   EXPECT_EQ(server.post("/completion", tolerated).status, 200);
 }
 
+// Every field that the server says it has, and those that are no settings.
+TEST(ServerMistakes, NoValueOfAnyFieldBreaksAnything) {
+  const TestServer server;
+  std::vector<std::string> names = {"prompt",          "n",         "id_slot",      "timeout",  "priority",
+                                    "cache_prompt",    "echo",      "method",       "logprobs", "top_logprobs",
+                                    "response_fields", "kv_budget", "density",      "suffix",   "user",
+                                    "best_of",         "threshold", "return_heads", "model",    "messages"};
+  const json settings = server.get("/props").json()["default_generation_settings"]["params"];
+  for (const auto& [name, value] : settings.items()) names.push_back(name);
+  ASSERT_GT(names.size(), 45u);
+  const std::string values[] = {"-1e308", "1e308", "-9223372036854775808", "18446744073709551615", "\"NaN\"",
+                                "[[]]",   "{}",    "[1e308, -1]"};
+  for (const std::string& name : names) {
+    for (const std::string& value : values) {
+      json body = {{"prompt", "a"}, {"n_predict", 1}};
+      body[name] = json::parse(value);
+      const Answer answer = server.post(name == "echo" ? "/v1/completions" : "/completion", body);
+      const json error = answer.json().value("error", json::object());
+      const bool named = error.value("param", json()).is_string() || error.value("message", "").starts_with(name);
+      const bool clean = answer.status == 200 || (answer.status == 400 && named);
+      EXPECT_TRUE(clean) << name << " " << value << ": " << answer.status << " " << answer.body.substr(0, 200);
+    }
+  }
+  EXPECT_EQ(server.get("/health").status, 200);
+}
+
 TEST(ServerMistakes, OfJsonAndHttpAreRefused) {
   const TestServer server;
   const auto raw = [&](const std::string& bytes) {
@@ -78,6 +104,12 @@ TEST(ServerMistakes, OfJsonAndHttpAreRefused) {
   for (int i = 0; i < 200; ++i) many += "X-" + std::to_string(i) + ": 1\r\n";
   EXPECT_EQ(raw(many + "\r\n").status, 431);
   EXPECT_EQ(raw("POST /completion HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n").status, 413);
+  // Bodies are taken as they come: nothing is inflated.
+  EXPECT_EQ(raw("POST /completion HTTP/1.1\r\nContent-Encoding: gzip\r\nContent-Length: 10\r\n\r\n"
+                "\x1f\x8b\x08\x01\x01\x01\x01\x01\x01\x03")
+                .status,
+            400);
+  EXPECT_EQ(body_status("{\"prompt\": \"a\", \"temperature\": NaN}"), 400);
   EXPECT_EQ(server.get("/nothing").status, 404);
   EXPECT_EQ(server.get("/completion").status, 405);
   EXPECT_EQ(server.get("/health").status, 200);
@@ -127,6 +159,12 @@ TEST(ServerMistakes, GrammarsThatCannotBeFollowedFailClosed) {
   const json chat = {{"messages", {{{"role", "user"}, {"content", "x"}}}},
                      {"response_format", {{"type", "json_object"}, {"schema", {{"type", "hiccup"}}}}}};
   EXPECT_EQ(server.post("/v1/chat/completions", chat).status, 400);
+  for (const std::string& pattern :
+       {std::string("^(a"), std::string("[z-a"), std::string(5000, '('), std::string("a{2")}) {
+    const json schema = {{"type", "string"}, {"pattern", "^" + pattern + "$"}};
+    const Answer answer = server.post("/completion", {{"prompt", "a"}, {"n_predict", 2}, {"json_schema", schema}});
+    EXPECT_EQ(answer.status, 400) << pattern.substr(0, 30) << ": " << answer.body.substr(0, 200);
+  }
 }
 
 TEST(ServerMistakes, MessagesMustBeMessages) {

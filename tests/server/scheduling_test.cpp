@@ -122,6 +122,35 @@ TEST(ServerScheduling, AFullQueueSaysWhenToComeAgain) {
   EXPECT_TRUE(refused.headers.contains("retry-after"));
 }
 
+TEST(ServerScheduling, AStreamTellsOfItsPromptAndIsNeverSilentForLong) {
+  ServerOptions options = test_options();
+  options.scheduler.slots = 1;
+  options.http.keep_alive_s = 0.02;
+  const TestServer server(options);
+  json request = {{"prompt", long_text(1200)}, {"n_predict", 2}, {"stream", true}, {"return_progress", true}};
+  const Answer answer = server.post("/completion", request);
+  EXPECT_NE(answer.body.find(": keep-alive\n\n"), std::string::npos);
+  int64_t before = -1;
+  int told = 0;
+  for (const json& event : answer.events()) {
+    if (!event.contains("prompt_progress")) continue;
+    const json& progress = event["prompt_progress"];
+    EXPECT_GE(progress["processed"], before);
+    EXPECT_GE(progress["total"], progress["processed"]);
+    EXPECT_EQ(progress["cache"], 0);
+    before = progress["processed"];
+    ++told;
+  }
+  EXPECT_GE(told, 3);
+  EXPECT_GT(before, 1000);
+  // A deadline that passes while the prompt is read is an error, and while the answer is written its end.
+  const Answer late = server.post("/completion", {{"prompt", long_text(3000, 2)}, {"timeout", 0.05}});
+  EXPECT_EQ(late.status, 500) << late.body;
+  EXPECT_NE(late.body.find("time was over"), std::string::npos) << late.body;
+  const json cut = server.post("/completion", {{"prompt", "a b"}, {"ignore_eos", true}, {"timeout", 0.3}}).json();
+  EXPECT_EQ(cut["stop_type"], "limit") << cut;
+}
+
 TEST(ServerScheduling, StoppingFinishesWhatIsUnderWay) {
   TestServer server;
   json answer;

@@ -1,8 +1,11 @@
 #include "server/test_server.h"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <fstream>
 #include <thread>
 
 #include "base/random.h"
@@ -24,8 +27,10 @@ ServerOptions test_options() {
   return options;
 }
 
-TestServer::TestServer(ServerOptions options) {
-  auto started = Server::start(embedded_engine(), std::move(options));
+TestServer::TestServer(ServerOptions options) : TestServer(std::move(options), embedded_engine()) {}
+
+TestServer::TestServer(ServerOptions options, const Engine& engine) {
+  auto started = Server::start(engine, std::move(options));
   EXPECT_TRUE(started.ok()) << (started.ok() ? "" : started.error().message);
   if (started.ok()) server_ = std::move(*started);
 }
@@ -49,6 +54,14 @@ bool TestServer::becomes(bool wanted) const {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   return false;
+}
+
+int64_t resident_bytes() {
+  ::malloc_trim(0);
+  int64_t pages = 0;
+  int64_t resident = 0;
+  std::ifstream("/proc/self/statm") >> pages >> resident;
+  return resident * ::sysconf(_SC_PAGESIZE);
 }
 
 std::string long_text(int words, int seed) {

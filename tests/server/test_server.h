@@ -16,6 +16,7 @@ ServerOptions test_options();
 class TestServer {
  public:
   explicit TestServer(ServerOptions options = test_options());
+  TestServer(ServerOptions options, const Engine& engine);  // of another engine than the embedded one
   uint16_t port() const { return server_->port(); }
   Server& server() { return *server_; }
   Answer get(const std::string& path, const std::string& headers = {}) const;
@@ -31,5 +32,8 @@ class TestServer {
 
 // A text of so many words, and the tokens that the embedded model makes of it.
 std::string long_text(int words, int seed = 1);
+
+// Of this process, without what the allocator could give back.
+int64_t resident_bytes();
 
 }  // namespace ei::server

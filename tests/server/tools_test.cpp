@@ -89,6 +89,34 @@ TEST(ServerTools, AStreamAndTheOtherShapesCarryTheSameCall) {
   EXPECT_EQ(json::parse(response["output"].back()["arguments"].get<std::string>()), arguments);
 }
 
+// A model that is no chat model is led to its choice by words it likes.
+TEST(ServerTools, WithAutoTheModelChoosesBetweenACallAndWords) {
+  const TestServer wrapped(with_template("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"));
+  const json likes_tools = {{"tool_choice", "auto"}, {"logit_bias", {{"tool", 100}}}};
+  const json called = wrapped.post("/v1/chat/completions", asking(likes_tools)).json()["choices"][0];
+  EXPECT_EQ(called["finish_reason"], "tool_calls") << called;
+  EXPECT_EQ(called["message"]["tool_calls"][0]["function"]["name"], "weather") << called;
+  json streamed = asking(likes_tools);
+  streamed["stream"] = true;
+  EXPECT_EQ(wrapped.post("/v1/chat/completions", streamed).events().back()["choices"][0]["finish_reason"],
+            "tool_calls");
+
+  const json likes_words = {{"tool_choice", "auto"}, {"logit_bias", {{"response", 100}, {"\"", 200}}}};
+  const json answered = wrapped.post("/v1/chat/completions", asking(likes_words)).json()["choices"][0];
+  EXPECT_EQ(answered["finish_reason"], "stop") << answered;
+  EXPECT_FALSE(answered["message"].contains("tool_calls")) << answered;
+  EXPECT_EQ(answered["message"]["content"], "") << answered;
+
+  // Where calls have tags, words without them are an answer; and "none" holds nobody to the schema.
+  const TestServer tagged(with_template(kTagged));
+  for (const char* choice : {"auto", "none"}) {
+    const json words = tagged.post("/v1/chat/completions", asking({{"tool_choice", choice}, {"max_tokens", 8}})).json();
+    EXPECT_EQ(words["choices"][0]["finish_reason"], "length") << words;
+    EXPECT_FALSE(words["choices"][0]["message"].contains("tool_calls")) << words;
+    EXPECT_FALSE(words["choices"][0]["message"]["content"].get<std::string>().empty()) << words;
+  }
+}
+
 TEST(ServerTools, TheTemplateSeesToolsCallsAndResults) {
   const TestServer server(with_template(kTagged));
   const json call = {

@@ -29,8 +29,9 @@ Json head_trace_json(const HeadTrace& heads);
 Json head_summary_json(const HeadTrace& heads);
 Json usage_json(const std::vector<Choice>& choices);
 const char* finish_reason(const TaskReport& report);
-// The log-probabilities of tokens, with those of the likeliest beside each.
-Json probabilities_json(const std::vector<TaskToken>& tokens, const text::Tokenizer& tokenizer);
+// The log-probabilities of tokens, with those of the likeliest beside each; or probabilities (`drawn`) under
+// llama.cpp's names for those of the draw.
+Json probabilities_json(const std::vector<TaskToken>& tokens, const text::Tokenizer& tokenizer, bool drawn = false);
 
 std::unique_ptr<Format> native_format(const Facts& facts, const Params& params, bool many);
 std::unique_ptr<Format> text_format(const Facts& facts, const Params& params);

@@ -8,6 +8,7 @@ namespace ei::server {
 namespace {
 // logprobs: a number (OpenAI's completions) or true with top_logprobs (its chat).
 void read_logprobs(Fields& fields, Params& params) {
+  params.generate.sampler.candidates = 0;  // OpenAI's are those of all logits
   const Json* logprobs = fields.find("logprobs");
   if (logprobs == nullptr) return;
   if (logprobs->is_boolean()) {

@@ -13,6 +13,19 @@ Json methods_json() {
     list.push_back({{"name", method.name}, {"summary", method.summary}});
   return list;
 }
+
+// What is held for all slots together, in memory and on disk.
+Json cache_json(const Scheduler& scheduler) {
+  const Totals totals = scheduler.totals();
+  return {{"texts", totals.cache_texts},
+          {"tokens", totals.cache_tokens},
+          {"bytes", totals.cache_bytes},
+          {"most_bytes", scheduler.options().cache_bytes},
+          {"disk_texts", totals.disk.texts},
+          {"disk_bytes", totals.disk.bytes},
+          {"disk_most_bytes", scheduler.most_disk_bytes()},
+          {"disk_waiting", totals.disk.waiting}};
+}
 }  // namespace
 
 void route_models(const Call& call) {
@@ -67,6 +80,7 @@ void route_slots(const Call& call) {
   const Api& api = call.api;
   if (!api.options.slots) return call.refuse(not_supported("start the server without --no-slots to see its slots"));
   const std::vector<SlotFigures> slots = api.scheduler.slots();
+  const Json cache = cache_json(api.scheduler);
   Json list = Json::array();
   bool all_busy = true;
   for (const SlotFigures& slot : slots) {
@@ -78,7 +92,9 @@ void route_slots(const Call& call) {
                  {"n_ctx", api.context()},
                  {"is_processing", slot.processing},
                  {"is_reading", slot.reading},
-                 {"n_held", slot.held_tokens}};
+                 {"n_held", slot.held_tokens},
+                 {"held_bytes", slot.held_bytes},
+                 {"cache", cache}};
     if (slot.processing) {
       json["n_prompt_tokens"] = report.prompt_tokens;
       json["n_prompt_tokens_processed"] = report.cached_tokens + report.read_tokens;

@@ -64,8 +64,13 @@ void put_own(const Totals& totals, Exposition& out) {
                 totals.entropy);
   out.gauge("entropyinfer:prefix_cache_bytes", "Bytes of texts held for reuse.", real(totals.cache_bytes));
   out.gauge("entropyinfer:prefix_cache_texts", "Texts held for reuse.", real(totals.cache_texts));
-  out.gauge("entropyinfer:disk_cache_bytes", "Bytes of the files of such texts.", real(totals.disk_bytes));
-  out.gauge("entropyinfer:disk_cache_texts", "Files of such texts.", real(totals.disk_texts));
+  out.gauge("entropyinfer:prefix_cache_tokens", "Tokens of them, shared beginnings once.", real(totals.cache_tokens));
+  out.gauge("entropyinfer:disk_cache_bytes", "Bytes of texts on disk.", real(totals.disk.bytes));
+  out.gauge("entropyinfer:disk_cache_texts", "Texts on disk.", real(totals.disk.texts));
+  out.counter("entropyinfer:disk_cache_written_total", "Texts written to disk.", real(totals.disk.written));
+  out.counter("entropyinfer:disk_cache_loaded_total", "Texts loaded from disk.", real(totals.disk.loaded));
+  out.counter("entropyinfer:disk_cache_failed_total", "Files that could not be written or read.",
+              real(totals.disk.failed));
 }
 }  // namespace
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "server/api/completion_format.h"
 
@@ -51,7 +52,7 @@ class NativeFormat : public Format {
   std::string piece(const Choice& choice, const TaskToken& token) override {
     Json json = head(choice, token.text);
     if (token.token != text::kNoToken) json["tokens"].push_back(token.token);
-    if (token.own) json["completion_probabilities"] = probabilities_json({token}, *facts_.tokenizer);
+    if (token.own) json["completion_probabilities"] = probabilities_json({token}, *facts_.tokenizer, drawn());
     if (params_.timings_per_token) json["timings"] = timings_json(choice.report);
     return event_text(json);
   }
@@ -65,6 +66,7 @@ class NativeFormat : public Format {
   std::string closing(const std::vector<Choice>&) override { return {}; }
 
  private:
+  bool drawn() const { return params_.generate.sampler.candidates > 0; }
   static Json head(const Choice& choice, const std::string& text) {
     return {{"index", choice.index},
             {"content", text},
@@ -96,7 +98,7 @@ class NativeFormat : public Format {
                  {"tokens_cached", report.prompt_tokens + std::max<int64_t>(report.generated_tokens - 1, 0)},
                  {"timings", timings_json(report)}};
     if (!params_.stream && !choice.probabilities.empty())
-      json["completion_probabilities"] = probabilities_json(choice.probabilities, *facts_.tokenizer);
+      json["completion_probabilities"] = probabilities_json(choice.probabilities, *facts_.tokenizer, drawn());
     return chosen_fields(json, params_.response_fields);
   }
 
@@ -143,22 +145,25 @@ Json progress_json(const TaskReport& report) {
   return json;
 }
 
-Json probabilities_json(const std::vector<TaskToken>& tokens, const text::Tokenizer& tokenizer) {
+Json probabilities_json(const std::vector<TaskToken>& tokens, const text::Tokenizer& tokenizer, bool drawn) {
   const auto describe = [&](const TokenProbability& probability) {
     const std::string piece = tokenizer.piece(probability.token, /*special=*/true);
     Json bytes = Json::array();
     for (const char byte : piece) bytes.push_back(static_cast<unsigned char>(byte));
-    return Json{{"id", probability.token},
-                {"token", piece},
-                {"bytes", std::move(bytes)},
-                {"logprob", probability.log_probability}};
+    Json json = {{"id", probability.token}, {"token", piece}, {"bytes", std::move(bytes)}};
+    if (drawn) {
+      json["prob"] = std::exp(probability.log_probability);
+    } else {
+      json["logprob"] = probability.log_probability;
+    }
+    return json;
   };
   Json list = Json::array();
   for (const TaskToken& token : tokens) {
     Json json = describe(*token.own);
     Json top = Json::array();
     for (const TokenProbability& likely : token.top) top.push_back(describe(likely));
-    json["top_logprobs"] = std::move(top);
+    json[drawn ? "top_probs" : "top_logprobs"] = std::move(top);
     list.push_back(std::move(json));
   }
   return list;

@@ -167,6 +167,8 @@ Params read_params(Fields& fields, const ParamLimits& limits, const text::Tokeni
   }
   params.choices = static_cast<int>(fields.whole("n", 1, 1, kMaxChoices));
   params.probabilities = static_cast<int>(fields.whole("n_probs", 0, 0, tokenizer.vocab_size()));
+  // Of the draw instead of all logits; as llama.cpp, in /completion alone.
+  if (fields.flag("post_sampling_probs", false)) params.generate.sampler.candidates = params.probabilities;
   params.timings_per_token = fields.flag("timings_per_token", false);
   params.return_progress = fields.flag("return_progress", false);
   params.return_heads = fields.flag("return_heads", false);
@@ -208,6 +210,7 @@ Json settings_json(const Params& params, const text::Tokenizer& tokenizer) {
                {"stream", params.stream},
                {"logit_bias", std::move(biases)},
                {"n_probs", params.probabilities},
+               {"post_sampling_probs", sampler.candidates > 0},
                {"grammar", sampler.grammar},
                {"samplers", std::move(steps)},
                {"timings_per_token", params.timings_per_token},

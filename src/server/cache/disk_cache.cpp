@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <new>
 #include <utility>
 
 namespace ei::server {
@@ -70,46 +71,61 @@ void DiskCache::say(const std::string& line) const {
 void DiskCache::scan() {
   std::error_code error;
   fs::create_directories(options_.folder, error);
-  std::vector<std::pair<fs::file_time_type, File>> found;
+  struct Left {
+    fs::file_time_type when;
+    File file;
+    Note note;
+  };
+  std::vector<Left> found;
   for (const fs::directory_entry& entry : fs::directory_iterator(options_.folder, error)) {
     if (entry.path().extension() != kEnding || !entry.is_regular_file(error)) continue;
     const std::string path = entry.path().string();
     const Result<std::string> text = kv::Store::note(path, options_.model_hash);
-    const std::optional<Note> note = text.ok() ? parse_note(*text) : std::nullopt;
+    std::optional<Note> note = text.ok() ? parse_note(*text) : std::nullopt;
     if (!note) {
       say("passed over: " + (text.ok() ? path + " was not written by this cache" : text.error().message));
       continue;
     }
     if (note->build != options_.build) continue;
-    File file{.path = path, .space = note->space, .tokens = note->tokens};
-    file.bytes = static_cast<int64_t>(entry.file_size(error));
-    found.emplace_back(entry.last_write_time(error), std::move(file));
+    if (note->tokens.empty()) continue;
+    File file{.path = path, .bytes = static_cast<int64_t>(entry.file_size(error))};
+    found.push_back({.when = entry.last_write_time(error), .file = std::move(file), .note = std::move(*note)});
   }
   if (error) say("cannot read the folder " + options_.folder + ": " + error.message());
-  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
-  for (auto& [when, file] : found) files_.push_back(std::move(file));
+  std::sort(found.begin(), found.end(), [](const Left& a, const Left& b) { return a.when < b.when; });
+  for (Left& left : found) add(std::move(left.file), left.note.space, left.note.tokens);
   make_room(0);
 }
 
 std::optional<DiskCache::Found> DiskCache::find(std::span<const int32_t> prompt, const std::string& space) const {
   const std::lock_guard lock(mutex_);
-  Found best;
-  for (const File& file : files_) {
-    if (file.space != space) continue;
-    const int64_t shared = shared_prefix(file.tokens, prompt);
-    if (shared > best.tokens) best = {.path = file.path, .tokens = shared};
-  }
-  if (best.tokens < options_.least_tokens) return std::nullopt;
-  return best;
+  const TokenTree::Match match = tree_.longest(space, prompt);
+  if (match.tokens < options_.least_tokens) return std::nullopt;
+  return Found{.path = path_of(match.text), .tokens = match.tokens};
+}
+
+void DiskCache::add(File file, const std::string& space, std::span<const int32_t> tokens) {
+  file.name = next_++;
+  tree_.add(file.name, space, tokens);
+  figures_.bytes += file.bytes;
+  files_.push_front(std::move(file));
+}
+
+void DiskCache::forget(Place file) {
+  tree_.remove(file->name);
+  figures_.bytes -= file->bytes;
+  files_.erase(file);
+}
+
+std::string DiskCache::path_of(TokenTree::Text name) const {
+  return std::find_if(files_.begin(), files_.end(), [&](const File& file) { return file.name == name; })->path;
 }
 
 // So much that what is missing would be read again in no time. A long prompt asked about twice is then written once.
 bool DiskCache::holds(const HeldText& text) const {
   const auto all = static_cast<int64_t>(text.tokens.size());
   const int64_t enough = all - std::max(options_.least_tokens, all / 8);
-  return std::any_of(files_.begin(), files_.end(), [&](const File& file) {
-    return file.space == text.space && shared_prefix(file.tokens, text.tokens) > enough;
-  });
+  return tree_.longest(text.space, text.tokens).tokens > enough;
 }
 
 void DiskCache::put(HeldText text) {
@@ -117,7 +133,13 @@ void DiskCache::put(HeldText text) {
   {
     const std::lock_guard lock(mutex_);
     if (holds(text) || jobs_.size() >= kMostWaiting) return;
-    jobs_.push_back([this, text = std::make_shared<HeldText>(std::move(text))] { write(*text); });
+    jobs_.push_back([this, text = std::make_shared<HeldText>(std::move(text))] {
+      try {
+        write(*text);
+      } catch (const std::bad_alloc&) {
+        say("a text was not kept: no memory");
+      }
+    });
   }
   wake_.notify_all();
 }
@@ -126,7 +148,13 @@ void DiskCache::load(const std::string& path, Loaded done) {
   {
     const std::lock_guard lock(mutex_);
     // Somebody waits for it: in front of what is to be written.
-    jobs_.push_front([this, path, done = std::move(done)] { done(read(path)); });
+    jobs_.push_front([this, path, done = std::move(done)] {
+      try {
+        done(read(path));
+      } catch (const std::bad_alloc&) {
+        done(Error{ErrorKind::kMemory, "no memory for " + path});
+      }
+    });
   }
   wake_.notify_all();
 }
@@ -149,13 +177,10 @@ void DiskCache::run() {
 }
 
 void DiskCache::make_room(int64_t bytes) {
-  int64_t total = bytes;
-  for (const File& file : files_) total += file.bytes;
   std::error_code ignored;
-  while (!files_.empty() && total > options_.most_bytes) {
-    total -= files_.back().bytes;
+  while (!files_.empty() && figures_.bytes + bytes > options_.most_bytes) {
     fs::remove(files_.back().path, ignored);
-    files_.pop_back();
+    forget(std::prev(files_.end()));
   }
 }
 
@@ -171,21 +196,21 @@ void DiskCache::write(const HeldText& text) {
   }
   const Status saved = text.store.save(path, options_.model_hash, &stop_, note);
   if (!saved.ok()) {
-    if (saved.error().kind != ErrorKind::kInterrupted) say("a text was not kept: " + saved.error().message);
+    if (saved.error().kind == ErrorKind::kInterrupted) return;
+    say("a text was not kept: " + saved.error().message);
+    const std::lock_guard lock(mutex_);
+    ++figures_.failed;
     return;
   }
   std::error_code ignored;
   const std::lock_guard lock(mutex_);
-  std::erase_if(files_, [&](const File& file) {
-    const bool begins =
-        file.space == text.space && shared_prefix(file.tokens, text.tokens) == static_cast<int64_t>(file.tokens.size());
-    if (begins && file.path != path) fs::remove(file.path, ignored);
-    return begins;
-  });
-  files_.push_front({.path = path,
-                     .space = text.space,
-                     .tokens = text.tokens,
-                     .bytes = static_cast<int64_t>(fs::file_size(path, ignored))});
+  for (const TokenTree::Text name : tree_.beginnings(text.space, text.tokens)) {
+    const auto file = std::find_if(files_.begin(), files_.end(), [&](const File& one) { return one.name == name; });
+    if (file->path != path) fs::remove(file->path, ignored);
+    forget(file);
+  }
+  ++figures_.written;
+  add({.path = path, .bytes = static_cast<int64_t>(fs::file_size(path, ignored))}, text.space, text.tokens);
 }
 
 Result<HeldText> DiskCache::read(const std::string& path) {
@@ -200,28 +225,26 @@ Result<HeldText> DiskCache::read(const std::string& path) {
     // No memory is no fault of the file.
     const bool damaged =
         store.ok() || (store.error().kind != ErrorKind::kMemory && store.error().kind != ErrorKind::kInterrupted);
-    if (damaged && file != files_.end()) files_.erase(file);
+    if (damaged && file != files_.end()) forget(file);
+    ++figures_.failed;
     const Error why =
         store.ok() ? Error{ErrorKind::kUsage, path + " does not hold the text that it names"} : store.error();
     say("passed over: " + why.message);
     return why;
   }
+  ++figures_.loaded;
   if (file != files_.end()) files_.splice(files_.begin(), files_, file);
   std::error_code ignored;
   fs::last_write_time(path, fs::file_time_type::clock::now(), ignored);
   return HeldText{.tokens = std::move(note->tokens), .store = std::move(*store), .space = std::move(note->space)};
 }
 
-int64_t DiskCache::bytes() const {
+DiskCache::Figures DiskCache::figures() const {
   const std::lock_guard lock(mutex_);
-  int64_t total = 0;
-  for (const File& file : files_) total += file.bytes;
-  return total;
-}
-
-int64_t DiskCache::size() const {
-  const std::lock_guard lock(mutex_);
-  return static_cast<int64_t>(files_.size());
+  Figures figures = figures_;
+  figures.texts = static_cast<int64_t>(files_.size());
+  figures.waiting = static_cast<int64_t>(jobs_.size());
+  return figures;
 }
 
 bool DiskCache::idle() const {

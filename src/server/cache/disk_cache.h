@@ -19,6 +19,7 @@
 
 #include "base/cancel.h"
 #include "server/cache/prefix_cache.h"
+#include "server/cache/token_tree.h"
 
 namespace ei {
 class Backend;
@@ -54,26 +55,37 @@ class DiskCache {
   using Loaded = std::function<void(Result<HeldText> text)>;
   void load(const std::string& path, Loaded done);
 
-  int64_t bytes() const;
-  int64_t size() const;
+  struct Figures {
+    int64_t texts = 0;
+    int64_t bytes = 0;
+    int64_t waiting = 0;  // to be written or read
+    int64_t written = 0;  // files, since the beginning
+    int64_t loaded = 0;
+    int64_t failed = 0;  // writes and reads
+  };
+  Figures figures() const;
+  int64_t most_bytes() const { return options_.folder.empty() ? 0 : options_.most_bytes; }
   // Nothing waits to be written or read.
   bool idle() const;
 
  private:
   struct File {
+    TokenTree::Text name = 0;
     std::string path;
-    std::string space;
-    std::vector<int32_t> tokens;
     int64_t bytes = 0;
   };
+  using Place = std::list<File>::iterator;
 
   void run();
   void scan();
   void write(const HeldText& text);
   Result<HeldText> read(const std::string& path);
   void say(const std::string& line) const;
-  bool holds(const HeldText& text) const;  // under the lock
-  void make_room(int64_t bytes);           // under the lock
+  bool holds(const HeldText& text) const;                                          // under the lock
+  void make_room(int64_t bytes);                                                   // under the lock
+  void add(File file, const std::string& space, std::span<const int32_t> tokens);  // under the lock
+  void forget(Place file);                                                         // under the lock
+  std::string path_of(TokenTree::Text name) const;                                 // under the lock
 
   const Backend& backend_;
   const DiskCacheOptions options_;
@@ -81,7 +93,10 @@ class DiskCache {
 
   mutable std::mutex mutex_;  // of what follows
   std::condition_variable wake_;
+  TokenTree tree_;         // finds them
   std::list<File> files_;  // the last used first
+  TokenTree::Text next_ = 0;
+  Figures figures_;
   std::deque<std::function<void()>> jobs_;
   bool busy_ = false;
   bool stopping_ = false;

@@ -68,7 +68,7 @@ TEST_F(DiskCacheTest, ATextIsFoundAgainByAnotherProcess) {
     cache.put(read_text(tokens));
     cache.put(read_text(some_tokens(kShort - 1, 2)));
     settle(cache);
-    EXPECT_EQ(cache.size(), 1);
+    EXPECT_EQ(cache.figures().texts, 1);
   }
   DiskCache cache(embedded_engine().backend(), options());
   std::vector<int32_t> prompt = tokens;
@@ -84,7 +84,7 @@ TEST_F(DiskCacheTest, ATextIsFoundAgainByAnotherProcess) {
   EXPECT_EQ(text->store.next_position(), 300);
   EXPECT_TRUE(lines_.empty());
   DiskCache other(embedded_engine().backend(), options("another build"));
-  EXPECT_EQ(other.size(), 0);
+  EXPECT_EQ(other.figures().texts, 0);
 }
 
 TEST_F(DiskCacheTest, ADamagedFileIsPassedOverWithOneLineAndOthersServe) {
@@ -119,7 +119,7 @@ TEST_F(DiskCacheTest, TheLeastRecentlyUsedGoWhenThereIsNoRoom) {
   EXPECT_TRUE(load(cache, cache.find(some_tokens(256, 5), "")->path).ok());  // used
   cache.put(read_text(some_tokens(256, 7)));
   settle(cache);
-  EXPECT_EQ(cache.size(), 2);
+  EXPECT_EQ(cache.figures().texts, 2);
   EXPECT_EQ(files(), 2u);
   EXPECT_TRUE(cache.find(some_tokens(256, 5), "").has_value());
   EXPECT_FALSE(cache.find(some_tokens(256, 6), "").has_value());
@@ -133,7 +133,7 @@ TEST_F(DiskCacheTest, ALongerTextTakesThePlaceOfItsBeginning) {
   cache.put(read_text(whole));
   cache.put(read_text({whole.begin(), whole.begin() + 390}));  // nothing new
   settle(cache);
-  EXPECT_EQ(cache.size(), 1);
+  EXPECT_EQ(cache.figures().texts, 1);
   EXPECT_EQ(files(), 1u);
   EXPECT_EQ(cache.find(whole, "")->tokens, 400);
 }
@@ -143,7 +143,7 @@ TEST_F(DiskCacheTest, AFolderThatCannotBeWrittenCostsALineAndNoMore) {
   DiskCache cache(embedded_engine().backend(), options());
   cache.put(read_text(some_tokens(100, 9)));
   settle(cache);
-  EXPECT_EQ(cache.size(), 0);
+  EXPECT_EQ(cache.figures().texts, 0);
   EXPECT_GE(lines_.size(), 1u);
 }
 

@@ -4,62 +4,61 @@
 
 namespace ei::server {
 
-int64_t shared_prefix(std::span<const int32_t> first, std::span<const int32_t> second) {
-  return std::mismatch(first.begin(), first.end(), second.begin(), second.end()).first - first.begin();
-}
-
 std::shared_ptr<HeldText> PrefixCache::put(HeldText text) {
   auto held = std::make_shared<HeldText>(std::move(text));
-  std::erase_if(texts_, [&](const auto& other) {
-    return other.use_count() == 1 && other->space == held->space &&
-           shared_prefix(other->tokens, held->tokens) == static_cast<int64_t>(other->tokens.size());
-  });
-  texts_.push_front(held);
-  while (texts_.size() > 1 && bytes() > most_bytes_) texts_.pop_back();
-  if (bytes() > most_bytes_) texts_.clear();
+  if (held->tokens.empty() || held->store.bytes() > most_bytes_) return held;
+  for (const TokenTree::Text name : tree_.beginnings(held->space, held->tokens))
+    if (texts_.at(name).use_count() == 1) drop(name);
+  const TokenTree::Text name = next_++;
+  tree_.add(name, held->space, held->tokens);
+  pages_.add(held->store);
+  texts_[name] = held;
+  while (bytes() > most_bytes_) {
+    if (const auto ending = tree_.oldest(); ending && spill_) spill_(*texts_.at(ending->text));
+    if (!drop_oldest()) break;
+  }
   return held;
 }
 
 std::shared_ptr<const HeldText> PrefixCache::find(std::span<const int32_t> prompt, const std::string& space) {
-  auto best = texts_.end();
-  int64_t longest = 0;
-  for (auto text = texts_.begin(); text != texts_.end(); ++text) {
-    if ((*text)->space != space) continue;
-    const int64_t shared = shared_prefix((*text)->tokens, prompt);
-    if (shared <= longest) continue;
-    longest = shared;
-    best = text;
-  }
-  if (best == texts_.end()) return nullptr;
-  texts_.splice(texts_.begin(), texts_, best);
-  return texts_.front();
+  const TokenTree::Match match = tree_.use(space, prompt);
+  return match.tokens > 0 ? texts_.at(match.text) : nullptr;
 }
 
 int64_t PrefixCache::longest(std::span<const int32_t> prompt, const std::string& space) const {
-  int64_t most = 0;
-  for (const auto& text : texts_)
-    if (text->space == space) most = std::max(most, shared_prefix(text->tokens, prompt));
-  return most;
+  return tree_.longest(space, prompt).tokens;
+}
+
+void PrefixCache::drop(TokenTree::Text name) {
+  const auto text = texts_.find(name);
+  tree_.remove(name);
+  pages_.remove(text->second->store);
+  texts_.erase(text);
 }
 
 void PrefixCache::remove(const std::shared_ptr<HeldText>& text) {
-  std::erase_if(texts_, [&](const auto& other) { return other == text; });
+  const auto found = std::find_if(texts_.begin(), texts_.end(), [&](const auto& one) { return one.second == text; });
+  if (found != texts_.end()) drop(found->first);
 }
 
 bool PrefixCache::has(const std::shared_ptr<HeldText>& text) const {
-  return std::find(texts_.begin(), texts_.end(), text) != texts_.end();
+  return std::any_of(texts_.begin(), texts_.end(), [&](const auto& one) { return one.second == text; });
 }
 
 bool PrefixCache::drop_oldest() {
-  if (texts_.empty()) return false;
-  texts_.pop_back();
+  const auto ending = tree_.oldest();
+  if (!ending) return false;
+  HeldText& text = *texts_.at(ending->text);
+  pages_.remove(text.store);
+  const bool cut = ending->keep > 0 && text.store.truncate(static_cast<int32_t>(ending->keep)).ok();
+  pages_.add(text.store);
+  if (!cut) {
+    drop(ending->text);
+    return true;
+  }
+  text.tokens.resize(static_cast<size_t>(ending->keep));
+  tree_.shorten(ending->text);
   return true;
-}
-
-int64_t PrefixCache::bytes() const {
-  int64_t total = 0;
-  for (const auto& text : texts_) total += text->store.bytes();
-  return total;
 }
 
 }  // namespace ei::server

@@ -58,5 +58,45 @@ TEST(PrefixCache, GivesUpWhatWasNotUsedLongest) {
   EXPECT_EQ(none.size(), 0u);
 }
 
+TEST(PrefixCache, PagesThatTextsShareCountOnce) {
+  PrefixCache cache(int64_t{1} << 40);
+  std::vector<int32_t> tokens(512);
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i % 300 + 5);
+  cache.put(held(tokens));
+  const int64_t one = cache.bytes();
+  auto fork = cache.find(tokens, "")->store.fork();
+  ASSERT_TRUE(fork.ok() && fork->truncate(384).ok());
+  const auto session = open_session(embedded_engine(), {});
+  std::vector<int32_t> other(tokens.begin(), tokens.begin() + 384);
+  ASSERT_TRUE(session->adopt(std::move(*fork), other).ok());
+  other.push_back(7);
+  ASSERT_TRUE(session->prefill(std::vector<int32_t>{7}).ok());
+  auto store = session->store().fork();
+  ASSERT_TRUE(store.ok());
+  cache.put({.tokens = other, .store = std::move(*store)});
+  EXPECT_EQ(cache.size(), 2u);
+  EXPECT_EQ(cache.bytes(), one + one / 4) << "one page of four for each head";
+  EXPECT_EQ(cache.tokens(), 512 + 1);
+}
+
+TEST(PrefixCache, TheEndOfATextGoesBeforeABeginningThatIsAskedFor) {
+  std::vector<int32_t> tokens(512);
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i % 300 + 5);
+  const int64_t page = held({1}).store.bytes();  // of every head
+  std::vector<int64_t> spilled;
+  PrefixCache cache(4 * page,
+                    [&](const HeldText& text) { spilled.push_back(static_cast<int64_t>(text.tokens.size())); });
+  const auto text = cache.put(held(tokens));
+  std::vector<int32_t> prompt(tokens.begin(), tokens.begin() + 200);
+  prompt.push_back(4);
+  EXPECT_NE(cache.find(prompt, ""), nullptr);
+  cache.put(held({1, 2}));
+  EXPECT_EQ(spilled, (std::vector<int64_t>{512}));
+  EXPECT_EQ(cache.longest(tokens, ""), 200);
+  EXPECT_EQ(text->tokens.size(), 200u);
+  EXPECT_EQ(text->store.next_position(), 200);
+  EXPECT_EQ(cache.bytes(), 3 * page);
+}
+
 }  // namespace
 }  // namespace ei::server

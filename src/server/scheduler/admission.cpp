@@ -1,6 +1,7 @@
 // Who begins: tasks that wait get slots, in the order of their priorities, and what of their prompts somebody has read.
 #include <algorithm>
 #include <limits>
+#include <new>
 #include <utility>
 
 #include "base/clock.h"
@@ -127,11 +128,7 @@ bool Scheduler::loads_first(Waiting& waiting) {
 void Scheduler::begin(Waiting waiting, int slot) {
   const std::shared_ptr<TaskSink> sink = waiting.task.sink;
   Result<std::unique_ptr<Running>> running = start(waiting, slot);
-  // What is held for others makes room for who is here.
-  while (!running.ok() && running.error().kind == ErrorKind::kMemory && cache_.drop_oldest()) {
-    forget_dropped();
-    running = start(waiting, slot);
-  }
+  while (!running.ok() && running.error().kind == ErrorKind::kMemory && make_room()) running = start(waiting, slot);
   if (!running.ok()) {
     sink->failed(running.error());
     const std::lock_guard lock(mutex_);
@@ -148,7 +145,7 @@ void Scheduler::begin(Waiting waiting, int slot) {
   publish();
 }
 
-Result<std::unique_ptr<Running>> Scheduler::start(Waiting& waiting, int slot) {
+Result<std::unique_ptr<Running>> Scheduler::start(Waiting& waiting, int slot) try {
   const Task& task = waiting.task;
   SessionOptions options = options_.session;
   options.method = task.method.method;
@@ -163,6 +160,8 @@ Result<std::unique_ptr<Running>> Scheduler::start(Waiting& waiting, int slot) {
     if (prefix.store) EI_RETURN_IF_ERROR(session->adopt(std::move(*prefix.store), prefix.tokens));
   }
   return Running::begin(waiting.id, task, space, std::move(session), now_s() - waiting.since_s);
+} catch (const std::bad_alloc&) {
+  return make_error(ErrorKind::kMemory, "out of memory for this request");
 }
 
 Result<Scheduler::Prefix> Scheduler::find_prefix(const Task& task, int slot, const std::string& space) {
@@ -179,9 +178,8 @@ Result<Scheduler::Prefix> Scheduler::find_prefix(const Task& task, int slot, con
   for (const Slot& other : slots_) {
     if (!other.running || other.running->space() != space || (task.slot >= 0 && task.after == 0)) continue;
     const Session& session = other.running->session();
-    if (!session.store().exact()) continue;
-    const auto whole = static_cast<size_t>(session.store().next_position());
-    const int64_t shared = shared_prefix(session.tokens().first(whole), task.prompt);
+    const auto exact = static_cast<size_t>(other.running->exact_tokens());
+    const int64_t shared = shared_prefix(session.tokens().first(exact), task.prompt);
     if (shared <= longest) continue;
     longest = shared;
     store = &session.store();

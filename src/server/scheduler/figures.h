@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "report/head_summary.h"
+#include "server/cache/disk_cache.h"
 #include "server/scheduler/histogram.h"
 #include "server/scheduler/task.h"
 
@@ -17,6 +18,7 @@ struct SlotFigures {
   bool processing = false;
   bool reading = false;     // its prompt
   int64_t held_tokens = 0;  // what a prompt could begin with
+  int64_t held_bytes = 0;   // its pages, also those that others share
   int64_t max_tokens = -1;  // of the running task
   TaskReport report{};      // of the running task
 };
@@ -51,10 +53,10 @@ struct Totals {
   Histogram entropy = entropy_histogram();  // of heads that chose what to read, at the end of the text
   int64_t running = 0;                      // now
   int64_t waiting = 0;
-  int64_t cache_bytes = 0;
+  int64_t cache_bytes = 0;   // shared pages once
+  int64_t cache_tokens = 0;  // shared beginnings once
   int64_t cache_texts = 0;
-  int64_t disk_bytes = 0;
-  int64_t disk_texts = 0;
+  DiskCache::Figures disk{};
 };
 
 }  // namespace ei::server

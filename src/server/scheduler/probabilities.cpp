@@ -28,4 +28,12 @@ void fill_probabilities(std::span<const float> logits, int count, TaskToken& tok
   for (auto id = order.begin(); id != end; ++id) token.top.push_back(of(*id));
 }
 
+void fill_drawn_probabilities(const text::Sampler& sampler, TaskToken& token) {
+  const auto of = [](const text::Sampler::Candidate& candidate) {
+    return TokenProbability{.token = candidate.token, .log_probability = std::log(candidate.probability)};
+  };
+  token.own = of(sampler.chosen());
+  for (const text::Sampler::Candidate& candidate : sampler.candidates()) token.top.push_back(of(candidate));
+}
+
 }  // namespace ei::server

@@ -73,9 +73,11 @@ Session::LogitsFn Running::prompt_logits() {
   };
 }
 
-void Running::read(int64_t most) try {
+void Running::read(int64_t most, const std::function<bool()>& make_room) try {
   if (report_.read_tokens == 0) task_.sink->progress(report_);
-  const Status read = generation_->read(most, nullptr, prompt_logits());
+  Status read = generation_->read(most, nullptr, prompt_logits());
+  while (!read.ok() && read.error().kind == ErrorKind::kMemory && make_room())
+    read = generation_->read(most, nullptr, prompt_logits());
   if (!read.ok()) return fail(read.error());
   update();
   report_.prompt_s = now_s() - start_s_;
@@ -113,7 +115,11 @@ Status Running::sample() {
     return {};
   }
   TaskToken token{.token = piece.token, .text = piece.text};
-  if (task_.probabilities > 0) fill_probabilities(session_->logits(), task_.probabilities, token);
+  if (task_.generate.sampler.candidates > 0) {
+    fill_drawn_probabilities(generation_->sampler(), token);
+  } else if (task_.probabilities > 0) {
+    fill_probabilities(session_->logits(), task_.probabilities, token);
+  }
   task_.sink->token(token, report_);
   return {};
 }

@@ -1,7 +1,9 @@
 // Running: a task that has a session. One step reads a chunk of its prompt or makes a token.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,11 +33,19 @@ class Running {
   bool reading() const { return generation_->stage() == Generation::Stage::kReading; }
   bool ended() const { return ended_; }
   bool failed() const { return error_.has_value(); }
+  // Leading tokens whose keys and values are what full attention gives, so that others may begin with them: not those
+  // that were generated while only some pages were read.
+  int64_t exact_tokens() const {
+    if (!session_->store().exact()) return 0;
+    const int64_t all = session_->store().next_position();
+    return session_->stats().paged_tokens > 0 ? std::min(all, report_.prompt_tokens) : all;
+  }
   bool cancelled() const { return task_.cancel && task_.cancel->cancelled(); }
   int64_t left_to_read() const { return generation_->left_to_read(); }
 
-  // A chunk of at most `most` tokens; behind the last one the first token of the answer is sent at once.
-  void read(int64_t most);
+  // A chunk of at most `most` tokens; behind the last one the first token of the answer is sent at once. As long as
+  // there is no memory for it and `make_room` has some to give, it is tried again.
+  void read(int64_t most, const std::function<bool()>& make_room);
   // Behind its prompt: the token that goes through the model next, and what is done with what came of it. The next one
   // is sampled and sent.
   DecodeBatch::Feed feed();

@@ -19,7 +19,7 @@ Scheduler::Scheduler(const Engine& engine, const SchedulerOptions& options)
     : engine_(engine),
       options_(options),
       batch_(engine),
-      cache_(options.cache_bytes),
+      cache_(options.cache_bytes, [this](const HeldText& text) { spill(text); }),
       disk_(engine.backend(), disk_options(engine, options)) {
   slots_.resize(static_cast<size_t>(options.slots));
   figures_.resize(slots_.size());
@@ -84,8 +84,7 @@ Totals Scheduler::totals() const {
   Totals totals = totals_;
   totals.running = active_;
   totals.waiting = static_cast<int64_t>(waiting_.size());
-  totals.disk_bytes = disk_.bytes();
-  totals.disk_texts = disk_.size();
+  totals.disk = disk_.figures();
   return totals;
 }
 
@@ -122,7 +121,10 @@ void Scheduler::publish() {
   for (size_t i = 0; i < slots_.size(); ++i) {
     const Slot& slot = slots_[i];
     SlotFigures one{.id = static_cast<int>(i)};
-    if (const auto& held = slot.held) one.held_tokens = static_cast<int64_t>(held->tokens.size());
+    if (const auto& held = slot.held) {
+      one.held_tokens = static_cast<int64_t>(held->tokens.size());
+      one.held_bytes = held->store.bytes();
+    }
     if (slot.running) {
       one.task = slot.running->id();
       one.processing = true;
@@ -136,6 +138,9 @@ void Scheduler::publish() {
   for (size_t i = 0; i < figures.size(); ++i)
     if (figures[i].task == 0) figures[i].task = figures_[i].task;
   figures_ = std::move(figures);
+  totals_.cache_bytes = cache_.bytes();
+  totals_.cache_tokens = cache_.tokens();
+  totals_.cache_texts = static_cast<int64_t>(cache_.size());
 }
 
 }  // namespace ei::server

@@ -59,6 +59,7 @@ class Scheduler {
   bool idle() const;
   std::vector<SlotFigures> slots() const;
   Totals totals() const;
+  int64_t most_disk_bytes() const { return disk_.most_bytes(); }
   const SchedulerOptions& options() const { return options_; }
   const Engine& engine() const { return engine_; }
 
@@ -94,10 +95,14 @@ class Scheduler {
   void step(Running& running);
   void read(Running& running);
   void generate(Running& first);
+  void retry_without_memory(std::span<DecodeBatch::Feed> feeds);
+  bool make_room();
   void stepped(std::span<Running* const> tasks);
   int64_t chunk_for(const Running& running) const;
   void finish(int slot);
+  void keep_text(int slot, const Running& running);
   void hold(int slot, HeldText text);
+  void spill(const HeldText& text);
   void forget_dropped();
   void listen_for_routers();
   void tell_held();

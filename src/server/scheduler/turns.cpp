@@ -2,6 +2,7 @@
 // is behind its prompt goes through the model.
 #include <algorithm>
 #include <cmath>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -55,7 +56,7 @@ void Scheduler::step(Running& running) { running.reading() ? read(running) : gen
 void Scheduler::read(Running& running) {
   const double start = now_s();
   const int64_t before = running.left_to_read();
-  running.read(chunk_for(running));
+  running.read(chunk_for(running), [this] { return make_room(); });
   const double took = now_s() - start;
   running.vtime += took * charge_of(running);
   const int64_t read = before - running.left_to_read();
@@ -84,11 +85,27 @@ void Scheduler::generate(Running& first) {
   feeds.reserve(tasks.size());
   for (Running* task : tasks) feeds.push_back(task->feed());
   batch_.decode(feeds);
+  retry_without_memory(feeds);
   for (size_t i = 0; i < tasks.size(); ++i) tasks[i]->fed(feeds[i].status);
   // Each is charged with the whole pass: it would have taken as long without the others.
   const double took = now_s() - start;
   for (Running* task : tasks) task->vtime += took * kTokenCharge * charge_of(*task);
   stepped(tasks);
+}
+
+// Who found no room for a token has another try once something held was given up; the failed one changed nothing.
+void Scheduler::retry_without_memory(std::span<DecodeBatch::Feed> feeds) {
+  for (DecodeBatch::Feed& feed : feeds) {
+    while (!feed.status.ok() && feed.status.error().kind == ErrorKind::kMemory && make_room())
+      batch_.decode({&feed, 1});
+  }
+}
+
+// What is held for others makes room for who is here.
+bool Scheduler::make_room() {
+  const bool dropped = cache_.drop_oldest();
+  forget_dropped();
+  return dropped;
 }
 
 void Scheduler::stepped(std::span<Running* const> tasks) {
@@ -113,16 +130,7 @@ void Scheduler::finish(int slot_number) {
   const std::unique_ptr<Running> running = std::move(slot.running);
   slot.used_s = now_s();
   const Session& session = running->session();
-  if (!running->failed() && running->task().cache_prompt && session.store().exact()) {
-    if (Result<kv::Store> store = session.store().fork(); store.ok()) {
-      const auto whole = static_cast<size_t>(store->next_position());
-      const std::span<const int32_t> tokens = session.tokens().first(whole);
-      hold(slot_number,
-           {.tokens = {tokens.begin(), tokens.end()}, .store = std::move(*store), .space = running->space()});
-      if (Result<kv::Store> copy = session.store().fork(); copy.ok())
-        disk_.put({.tokens = {tokens.begin(), tokens.end()}, .store = std::move(*copy), .space = running->space()});
-    }
-  }
+  if (!running->failed() && running->task().cache_prompt) keep_text(slot_number, *running);
   const Outcome outcome = running->cancelled() ? Outcome::kCancelled
                           : running->failed()  ? Outcome::kFailed
                                                : Outcome::kAnswered;
@@ -133,17 +141,39 @@ void Scheduler::finish(int slot_number) {
     totals_.add(running->report(), outcome);
     totals_.add(heads);
     totals_.longest = std::max(totals_.longest, session.position());
-    totals_.cache_bytes = cache_.bytes();
-    totals_.cache_texts = static_cast<int64_t>(cache_.size());
   }
   publish();
   running->deliver();
+}
+
+// In memory and, where there is a folder, on disk. No memory for it is no reason to lose an answer.
+void Scheduler::keep_text(int slot, const Running& running) try {
+  const int64_t exact = running.exact_tokens();
+  if (exact == 0) return;
+  const std::span<const int32_t> tokens = running.session().tokens().first(static_cast<size_t>(exact));
+  const auto text = [&]() -> Result<HeldText> {
+    EI_ASSIGN_OR_RETURN(kv::Store store, running.session().store().fork());
+    EI_RETURN_IF_ERROR(store.truncate(static_cast<int32_t>(exact)));
+    return HeldText{.tokens = {tokens.begin(), tokens.end()}, .store = std::move(store), .space = running.space()};
+  };
+  if (Result<HeldText> held = text(); held.ok()) hold(slot, std::move(*held));
+  if (disk_.most_bytes() == 0) return;
+  if (Result<HeldText> copy = text(); copy.ok()) disk_.put(std::move(*copy));
+} catch (const std::bad_alloc&) {
+  forget_dropped();
 }
 
 void Scheduler::hold(int slot, HeldText text) {
   slots_[static_cast<size_t>(slot)].held = nullptr;
   slots_[static_cast<size_t>(slot)].held = cache_.put(std::move(text));
   forget_dropped();
+}
+
+// What memory gives up goes to disk, if it is not there: it had been written unless too much waited to be.
+void Scheduler::spill(const HeldText& text) {
+  if (disk_.most_bytes() == 0) return;
+  if (Result<kv::Store> store = text.store.fork(); store.ok())
+    disk_.put({.tokens = text.tokens, .store = std::move(*store), .space = text.space});
 }
 
 void Scheduler::forget_dropped() {

@@ -1,0 +1,72 @@
+// For tests: the cpu backend with so much memory for KV pages and no more.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <utility>
+
+#include "backend/backend.h"
+
+namespace ei {
+
+class LimitedBackend final : public Backend {
+ public:
+  struct Memory {
+    std::atomic<int64_t> live{0};
+    std::atomic<int64_t> limit{int64_t{1} << 60};
+  };
+
+  LimitedBackend(std::unique_ptr<Backend> inner, std::shared_ptr<Memory> memory)
+      : inner_(std::move(inner)), memory_(std::move(memory)) {}
+
+  std::string_view name() const override { return inner_->name(); }
+  std::string describe(DType key_type, DType value_type, std::span<const HostTensor> matrices) const override {
+    return inner_->describe(key_type, value_type, matrices);
+  }
+  DType default_kv_type() const override { return inner_->default_kv_type(); }
+  int64_t preferred_chunk() const override { return inner_->preferred_chunk(); }
+  bool decodes_together() const override { return inner_->decodes_together(); }
+  Result<Buffer> allocate(size_t bytes) const override {
+    const auto asked = static_cast<int64_t>(bytes);
+    if (memory_->live + asked > memory_->limit) return make_error(ErrorKind::kMemory, "out of memory for the KV cache");
+    EI_ASSIGN_OR_RETURN(Buffer inner, inner_->allocate(bytes));
+    struct Owner {
+      std::shared_ptr<Memory> memory;
+      Buffer inner;
+    };
+    memory_->live += asked;
+    auto* owner = new Owner{memory_, std::move(inner)};
+    return Buffer(
+        owner->inner.data(), bytes,
+        [](void*, size_t size, void* held) {
+          const std::unique_ptr<Owner> gone(static_cast<Owner*>(held));
+          gone->memory->live -= static_cast<int64_t>(size);
+        },
+        owner);
+  }
+  Status copy_in(void* to, const void* from, size_t bytes) const override { return inner_->copy_in(to, from, bytes); }
+  Status copy_out(void* to, const void* from, size_t bytes) const override { return inner_->copy_out(to, from, bytes); }
+  Status copy_within(void* to, const void* from, size_t bytes) const override {
+    return inner_->copy_within(to, from, bytes);
+  }
+  void discard(void* data, size_t bytes) const override { inner_->discard(data, bytes); }
+  Result<std::unique_ptr<Weight>> load_matrix(std::span<const HostTensor> parts, MatrixUse use) const override {
+    return inner_->load_matrix(parts, use);
+  }
+  int64_t packed_bytes(std::span<const HostTensor> matrices) const override { return inner_->packed_bytes(matrices); }
+  Result<std::unique_ptr<Weight>> load_table(const HostTensor& table) const override {
+    return inner_->load_table(table);
+  }
+  Result<std::unique_ptr<Weight>> load_vector(std::span<const HostTensor> parts) const override {
+    return inner_->load_vector(parts);
+  }
+  Result<std::unique_ptr<Stream>> new_stream(const CancelToken* cancel) const override {
+    return inner_->new_stream(cancel);
+  }
+
+ private:
+  std::unique_ptr<Backend> inner_;
+  std::shared_ptr<Memory> memory_;
+};
+
+}  // namespace ei
