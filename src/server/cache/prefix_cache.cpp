@@ -41,6 +41,13 @@ void PrefixCache::remove(const std::shared_ptr<HeldText>& text) {
   if (found != texts_.end()) drop(found->first);
 }
 
+std::vector<std::shared_ptr<const HeldText>> PrefixCache::texts() const {
+  std::vector<std::shared_ptr<const HeldText>> all;
+  all.reserve(texts_.size());
+  for (const auto& [name, text] : texts_) all.push_back(text);
+  return all;
+}
+
 bool PrefixCache::has(const std::shared_ptr<HeldText>& text) const {
   return std::any_of(texts_.begin(), texts_.end(), [&](const auto& one) { return one.second == text; });
 }

@@ -45,7 +45,7 @@ class PrefixCache {
   int64_t bytes() const { return pages_.bytes(); }   // a page that several texts share counts once
   int64_t tokens() const { return tree_.tokens(); }  // likewise
   size_t size() const { return texts_.size(); }
-  std::vector<std::shared_ptr<const HeldText>> texts() const { return {texts_.begin(), texts_.end()}; }
+  std::vector<std::shared_ptr<const HeldText>> texts() const;
 
  private:
   void drop(TokenTree::Text name);
