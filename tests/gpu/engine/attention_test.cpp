@@ -125,31 +125,53 @@ struct Layer {
               std::min<int64_t>(view.page_slots, head.length - slot));
   }
 
+  int64_t longest() const {
+    int64_t slots = 0;
+    for (int h = 0; h < c.kv_heads; ++h) slots = std::max(slots, store.length(0, h));
+    return slots;
+  }
+  // At the last positions of the cache.
+  kernels::WindowScoreParams queries(int64_t rows, uint64_t seed) {
+    const Matrix q = side.put(2, normals(rows * heads() * c.head_dim, seed), rows, heads() * c.head_dim);
+    std::vector<int32_t> positions(static_cast<size_t>(rows));
+    std::iota(positions.begin(), positions.end(), store.next_position() - static_cast<int32_t>(rows));
+    return {.q = q.data,
+            .q_stride = q.stride,
+            .positions =
+                static_cast<const int32_t*>(side.stream->stage(positions.data(), positions.size() * sizeof(int32_t))),
+            .window = rows,
+            .num_heads = static_cast<int32_t>(heads()),
+            .scale = 0.2f,
+            .kv = store.view(0)};
+  }
+
   // Scores, then entropies.
   std::vector<float> window_scores(int64_t window) {
-    const Matrix q = side.put(2, normals(window * heads() * c.head_dim, 5), window, heads() * c.head_dim);
-    std::vector<int32_t> positions(static_cast<size_t>(window));
-    std::iota(positions.begin(), positions.end(), store.next_position() - static_cast<int32_t>(window));
-    int64_t longest = 0;
-    for (int h = 0; h < c.kv_heads; ++h) longest = std::max(longest, store.length(0, h));
-    float* scores = side.stream->shared(kSlots[0], heads() * longest).value();
-    std::fill_n(scores, heads() * longest, 0.0f);
-    float* entropy = side.stream->shared(kSlots[1], heads()).value();
-    side.stream->window_scores({.q = q.data,
-                                .q_stride = q.stride,
-                                .positions = static_cast<const int32_t*>(
-                                    side.stream->stage(positions.data(), positions.size() * sizeof(int32_t))),
-                                .window = window,
-                                .num_heads = static_cast<int32_t>(heads()),
-                                .scale = 0.2f,
-                                .kv = store.view(0),
-                                .scores = scores,
-                                .score_stride = longest,
-                                .entropy = entropy});
+    kernels::WindowScoreParams params = queries(window, 5);
+    params.score_stride = longest();
+    params.scores = side.stream->shared(kSlots[0], heads() * longest()).value();
+    std::fill_n(params.scores, heads() * longest(), 0.0f);
+    params.entropy = side.stream->shared(kSlots[1], heads()).value();
+    side.stream->window_scores(params);
     EXPECT_TRUE(side.stream->synchronize().ok());
-    std::vector<float> all(scores, scores + heads() * longest);
-    all.insert(all.end(), entropy, entropy + heads());
+    std::vector<float> all(params.scores, params.scores + heads() * longest());
+    all.insert(all.end(), params.entropy, params.entropy + heads());
     return all;
+  }
+
+  // On top of sums of 1 over the first half of the slots.
+  std::vector<float> attention_sums(int64_t rows) {
+    std::vector<double> sums(static_cast<size_t>(heads() * longest()), 1);
+    const size_t bytes = sums.size() * sizeof(double);
+    const Buffer memory = side.backend->allocate(bytes).value();
+    EXPECT_TRUE(side.backend->copy_in(memory.data(), sums.data(), bytes).ok());
+    auto* data = static_cast<double*>(memory.data());
+    kernels::AttentionSumParams params{.queries = queries(rows, 6), .before = data, .sums = data, .stride = longest()};
+    for (int h = 0; h < c.kv_heads; ++h) params.counted.push_back(store.length(0, h) / 2);
+    side.stream->attention_sums(params);
+    EXPECT_TRUE(side.stream->synchronize().ok());
+    EXPECT_TRUE(side.backend->copy_out(sums.data(), memory.data(), bytes).ok());
+    return {sums.begin(), sums.end()};
   }
 
   void drop() {
@@ -215,6 +237,7 @@ TEST_P(CudaAttention, MatchesTheReferenceOverEveryKindOfCache) {
           << "token " << i;
     if (c.window == 0) {
       EXPECT_LE(relative_error(ours.window_scores(32), reference.window_scores(32)), 2e-3);
+      EXPECT_LE(relative_error(ours.attention_sums(80), reference.attention_sums(80)), 2e-3);
     }
   }
 }
