@@ -21,7 +21,7 @@ std::vector<int> tokens_of(const TestServer& server, const std::string& text) {
   return server.post("/tokenize", {{"content", text}, {"add_special", true}}).json()["tokens"];
 }
 
-int64_t figure(const TestServer& server, const std::string& name) {
+int64_t held_figure(const TestServer& server, const std::string& name) {
   const std::string text = server.get("/metrics").body;
   const size_t at = text.find("\n" + name + " ");
   return at == std::string::npos ? -1 : std::stoll(text.substr(at + name.size() + 2));
@@ -139,16 +139,16 @@ TEST(ServerCache, TheDiskHasFiguresOfItsOwn) {
   for (int round = 0; round < 2; ++round) {
     const TestServer server(options);
     const json timings = server.post("/completion", completion(long_text(500))).json()["timings"];
-    for (int i = 0; i < 1000 && figure(server, "entropyinfer:disk_cache_texts") == 0; ++i)
+    for (int i = 0; i < 1000 && held_figure(server, "entropyinfer:disk_cache_texts") == 0; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    EXPECT_EQ(figure(server, "entropyinfer:disk_cache_texts"), 1);
-    EXPECT_EQ(figure(server, "entropyinfer:disk_cache_written_total"), 1 - round);
-    EXPECT_EQ(figure(server, "entropyinfer:disk_cache_loaded_total"), round);
-    EXPECT_EQ(figure(server, "entropyinfer:disk_cache_failed_total"), 0);
+    EXPECT_EQ(held_figure(server, "entropyinfer:disk_cache_texts"), 1);
+    EXPECT_EQ(held_figure(server, "entropyinfer:disk_cache_written_total"), 1 - round);
+    EXPECT_EQ(held_figure(server, "entropyinfer:disk_cache_loaded_total"), round);
+    EXPECT_EQ(held_figure(server, "entropyinfer:disk_cache_failed_total"), 0);
     EXPECT_EQ(timings["prompt_n"] == 1, round == 1);
     const json cache = server.get("/slots").json()[0]["cache"];
     EXPECT_EQ(cache["disk_texts"], 1);
-    EXPECT_EQ(cache["disk_bytes"], figure(server, "entropyinfer:disk_cache_bytes"));
+    EXPECT_EQ(cache["disk_bytes"], held_figure(server, "entropyinfer:disk_cache_bytes"));
     EXPECT_EQ(cache["disk_most_bytes"], options.scheduler.disk.most_bytes);
     EXPECT_GT(cache["disk_bytes"], 500 * 100);
   }
