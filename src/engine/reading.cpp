@@ -89,7 +89,10 @@ Status Session::State::read_chunk(int64_t most, const LogitsFn& on_logits, const
   on_layers = nullptr;
   tokens_ahead = 0;
   // A chunk that found no memory has been undone: whoever can make room may try it again.
-  if (!read.ok() && read.error().kind == ErrorKind::kMemory) prompt = std::move(now);
+  if (!read.ok() && read.error().kind == ErrorKind::kMemory) {
+    prompt = std::move(now);
+    return read.error();
+  }
   EI_ASSIGN_OR_RETURN(const Rows out, std::move(read));
   now.done += count;
   stats.prompt_s += now_s() - start;

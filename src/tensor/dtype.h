@@ -11,6 +11,7 @@ namespace ei {
 // kF8: E4M3 with a power of two for every row, of KV caches on a GPU alone (kernels/pages/cuda/fp8_layout.h).
 enum class DType : uint8_t { kF32, kF16, kBF16, kQ8_0, kF8 };
 inline constexpr DType kDTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0, DType::kF8};
+inline constexpr DType kHostDTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0};  // that hosts see
 
 // q8_0, of the KV cache alone: blocks of 32 elements, as ggml lays them out. A row is whole blocks.
 inline constexpr int64_t kQ8Elements = 32;

@@ -61,13 +61,13 @@ TEST(AttentionChoice, EndsWithTheScalarReferenceThatServesEverything) {
   const AttentionVariant& last = *attention_variants().back();
   EXPECT_EQ(last.name, "scalar");
   EXPECT_TRUE(last.usable());
-  for (const DType key : kDTypes) {
-    for (const DType value : kDTypes) EXPECT_TRUE(last.accepts(key, value));
+  for (const DType key : kHostDTypes) {
+    for (const DType value : kHostDTypes) EXPECT_TRUE(last.accepts(key, value));
   }
 }
 
 TEST(AttentionChoice, TakesTheFastestUsableVariantUnderTheCap) {
-  for (const DType type : kDTypes) {
+  for (const DType type : kHostDTypes) {
     const AttentionVariant* best = choose_attention(type, type, "");
     ASSERT_NE(best, nullptr);
     EXPECT_TRUE(best->usable() && best->accepts(type, type));
@@ -138,8 +138,8 @@ TEST(Attention, AgreesWithTheReferenceOnOddShapes) {
       shape.tokens = tokens;
       shape.context = tokens + random.below(tokens > 64 ? 200 : 400);
       shape.page_slots = random.below(2) == 0 ? 16 : 128;
-      shape.key_type = kDTypes[random.below(4)];
-      shape.value_type = random.below(2) == 0 ? shape.key_type : kDTypes[random.below(4)];
+      shape.key_type = kHostDTypes[random.below(4)];
+      shape.value_type = random.below(2) == 0 ? shape.key_type : kHostDTypes[random.below(4)];
       check_shape(shape, random.next());
       for (const DType type : {DType::kBF16, DType::kF16, DType::kQ8_0}) {
         shape.key_type = shape.value_type = type;
@@ -151,7 +151,7 @@ TEST(Attention, AgreesWithTheReferenceOnOddShapes) {
 
 TEST(Attention, ReadsMixturesOfQ8WithEveryOtherType) {
   uint64_t seed = 61;
-  for (const DType other : kDTypes) {
+  for (const DType other : kHostDTypes) {
     for (const int64_t tokens : {1, 4, 40}) {
       AttentionShape shape{.kv_heads = 2, .group = 3, .tokens = tokens, .context = 1300, .page_slots = 120};
       shape.key_type = DType::kQ8_0;
@@ -165,7 +165,7 @@ TEST(Attention, ReadsMixturesOfQ8WithEveryOtherType) {
 
 TEST(Attention, AgreesWithTheReferenceOnLongCaches) {
   for (const int64_t tokens : {1, 4, 33}) {
-    for (const DType type : kDTypes) {
+    for (const DType type : kHostDTypes) {
       check_shape({.kv_heads = 2, .group = 3, .tokens = tokens, .context = 3001, .key_type = type, .value_type = type},
                   static_cast<uint64_t>(tokens));
     }
@@ -193,7 +193,7 @@ TEST(Attention, SeesOnlyTheWindow) {
 }
 
 TEST(Attention, ReadsCompactedHeadsByTheirTruePositions) {
-  for (const DType type : kDTypes) {
+  for (const DType type : kHostDTypes) {
     for (const int64_t tokens : {1, 5, 70}) {
       for (const int32_t window : {0, 100}) {
         AttentionShape shape{.kv_heads = 3, .group = 2, .tokens = tokens, .context = 500, .page_slots = 16};
@@ -208,7 +208,7 @@ TEST(Attention, ReadsCompactedHeadsByTheirTruePositions) {
 
 TEST(Attention, GivesZerosToRowsThatSeeNothing) {
   for (const int64_t tokens : {2, 20}) {
-    for (const DType type : kDTypes) {
+    for (const DType type : kHostDTypes) {
       RandomAttention input({.tokens = tokens, .context = tokens, .key_type = type, .value_type = type}, 1);
       for (const AttentionVariant* variant : usable_variants(input.shape())) {
         std::vector<float> out(static_cast<size_t>(tokens * input.width()), NAN);
@@ -255,7 +255,7 @@ TEST(Attention, ReadsThePlannedBlocksAndItsOwnSegment) {
   uint64_t seed = 41;
   for (const SegmentGrid grid : {SegmentGrid{64, 8}, SegmentGrid{32, 16}, SegmentGrid{512, 64}}) {
     for (const int64_t tokens : {1, 3, 100, 200}) {
-      for (const DType type : kDTypes) {
+      for (const DType type : kHostDTypes) {
         for (const int32_t window : {0, 150}) {
           AttentionShape shape{.kv_heads = 2, .group = 2, .tokens = tokens, .context = tokens + 256};
           shape.page_slots = 16;
@@ -274,7 +274,7 @@ TEST(Attention, TakesEveryHeadDimThatAModelMayHaveDenseAndPlanned) {
   uint64_t seed = 100;
   for (int32_t head_dim = 32; head_dim <= 256; head_dim += 8) {
     for (const int64_t tokens : {1, 3, 20}) {
-      for (const DType type : kDTypes) {
+      for (const DType type : kHostDTypes) {
         AttentionShape shape{.head_dim = head_dim, .group = 1 + head_dim / 8 % 4, .tokens = tokens};
         shape.context = tokens + 150;
         shape.key_type = shape.value_type = type;

@@ -76,7 +76,7 @@ TEST(Lanes, AgreeWithTheReferenceOnOddShapes) {
   uint64_t seed = 100;
   for (const int32_t head_dim : {32, 40, 64, 72, 96, 128, 256}) {
     for (const int64_t tokens : {1, 3, 5, 23, 70}) {
-      for (const DType type : kDTypes) {
+      for (const DType type : kHostDTypes) {
         if (type == DType::kQ8_0 && head_dim % kQ8Elements != 0) continue;
         AttentionShape shape{.head_dim = head_dim, .group = static_cast<int32_t>(1 + seed % 3), .tokens = tokens};
         shape.context = tokens + static_cast<int64_t>(seed * 37 % 301);

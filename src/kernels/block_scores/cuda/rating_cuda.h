@@ -3,7 +3,7 @@
 //
 // A task is one kv_head in one segment. Its rows, queries in the type of the cache, are multiplied with keys three
 // times: with those of their own segment (what a row finds there, and in the first block), with the extremes of
-// super-blocks (which rows and blocks to rate), and with the blocks themselves. Peaks stay in memory, relative to what
+// super-blocks (which blocks to rate), and with the blocks themselves. Peaks stay in memory, relative to what
 // the row has found, until its normaliser is known. How many rows and blocks a task has is read on the device: the host
 // enqueues before anything is decided.
 #pragma once

@@ -85,7 +85,7 @@ __global__ void plain_kernel(const __grid_constant__ RatingArgs args, Products k
   const int lane = static_cast<int>(threadIdx.x % 32);
   const auto number = static_cast<int32_t>(blockIdx.x * (kThreads / 32) + threadIdx.x / 32);
   const bool peaks = kind == Products::kPeaks;
-  if (number >= (peaks ? task.rows : task.all_rows) || (kind == Products::kBounds && !task.chosen)) return;
+  if (number >= (peaks ? task.rows : task.all_rows) || (kind == Products::kBounds && task.candidates < 0)) return;
   const int64_t base = int64_t{index} * args.max_rows;
   const int64_t at = base + (peaks && task.chosen ? args.row_list[base + number] : number);
   const PlainRow row{args, task, static_cast<const float*>(args.queries) + at * args.dim, index};

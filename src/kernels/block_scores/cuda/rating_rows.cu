@@ -89,7 +89,7 @@ __device__ void write_query(const RatingArgs& args, const RatingTask& task, int3
   }
   const int32_t token = token_of(args, task, row);
   const float* q = args.params.q + token * args.params.q_stride + int64_t{task.kv_head} * args.group * args.dim;
-  const bool mean = task.query == GroupQuery::kMean;
+  const bool mean = task.query == GroupQuery::kMean || args.group == 1;
   const bool fours = args.dim % 4 == 0 && args.params.q_stride % 4 == 0 && reinterpret_cast<uintptr_t>(q) % 16 == 0;
   // What each head found in its own segment lies where weighing left it.
   const float* own = args.own + int64_t{t} * args.max_rows + int64_t{row} * args.group;
