@@ -1,6 +1,6 @@
 // Sanity of the KV methods on the embedded model: with the question in the prompt and a fifth of the cache left, no
-// method finds more needles than full attention, and none fewer than any slots at random. Of so few texts whole needles
-// alone say little, so the probability of their tokens, fed one by one, is looked at as well.
+// method knows more of a needle than full attention, and none but three that are known for it less than any slots at
+// random. Of so few texts whole needles alone say little, so the probability of their tokens, fed one by one, decides.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -138,7 +138,7 @@ struct Compared {
 bool at_least_zero(const eval::RunningMean& mean) { return mean.mean() >= -std::max(0.05, 2 * mean.standard_error()); }
 bool clearly_over_zero(const eval::RunningMean& mean) { return mean.mean() > std::max(0.1, 2 * mean.standard_error()); }
 
-TEST(Needles, FullKnowsThemBestAndAnyMethodAtLeastAsWellAsRandomSlots) {
+TEST(Needles, FullKnowsThemBestAndAllButThreeMethodsAtLeastAsWellAsRandomSlots) {
   BackendOptions backend;
   backend.threads = 1;
   const std::unique_ptr<Engine> engine = load_engine(EI_SOURCE_DIR "/assets/needle-14m-128k-q8_0.gguf", "cpu", backend);
@@ -185,8 +185,8 @@ TEST(Needles, FullKnowsThemBestAndAnyMethodAtLeastAsWellAsRandomSlots) {
   // By the question, by what stands out, or by pages of a whole cache: what these know random slots do not.
   const std::set<std::string> finders = {"full",    "latent",      "snapkv", "adakv", "keydiff",
                                          "pyramid", "ada-pyramid", "tova",   "quest"};
-  // Needles are no heavy hitters, their keys are not short, and the layers that look them up get the least: of single
-  // tokens random slots, others in every kv_head, know more.
+  // These know less than random slots, and must go on to: one that no longer does is to leave this list. Needles are no
+  // heavy hitters, their keys are not short, and the layers that look them up get the least (docs/quality.md).
   const std::set<std::string> blind = {"h2o", "knorm", "entropy-kv"};
   for (const auto& [name, result] : results) {
     std::printf("%-14s found %.2f, over random %5.2f ± %.2f; probability %.2f, over random %5.2f ± %.2f\n",
@@ -195,7 +195,8 @@ TEST(Needles, FullKnowsThemBestAndAnyMethodAtLeastAsWellAsRandomSlots) {
                 result.over_random.standard_error());
     EXPECT_TRUE(at_least_zero(result.below_full)) << name << " knows more than full attention";
     EXPECT_TRUE(at_least_zero(result.found_over_random)) << name << " finds less than random slots";
-    EXPECT_TRUE(blind.contains(name) || at_least_zero(result.over_random)) << name << " knows less than random slots";
+    EXPECT_NE(at_least_zero(result.over_random), blind.contains(name))
+        << name << (blind.contains(name) ? " no longer knows less" : " knows less") << " than random slots";
     EXPECT_TRUE(!finders.contains(name) || clearly_over_zero(result.over_random)) << name << " finds nothing";
   }
 }
