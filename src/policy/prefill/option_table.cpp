@@ -98,7 +98,8 @@ std::vector<PrefillSpec> make_prefill_table() {
       prefill_spec(
           "rank-queries", "", "WHO",
           "whose queries rank: group (one for a kv_head, some rows), heads (each, some rows), all (every row), auto "
-          "(the most that costs little in this model)",
+          "(the most that costs little in this model; the entropy rule: behind that as many rows as --all-rows-at "
+          "says)",
           when_adaptive(by_rule({R::kEntropy, R::kGrowth, R::kLevel, R::kHabit, R::kFixed})),
           choice(&O::rank_queries, rank_queries_name,
                  {RankQueries::kAuto, RankQueries::kGroup, RankQueries::kHeads, RankQueries::kAll}),

@@ -50,7 +50,7 @@ const char* block_rank_name(BlockRank rank);  // "midrange", "peak", "adaptive",
 
 // Whose queries rank blocks, with BlockRank::kAdaptive.
 enum class RankQueries : uint8_t {
-  kAuto,   // the most of the others that costs little next to the model's own products
+  kAuto,   // the most of the others that costs little next to the model's own products; entropy: see all_rows_at
   kGroup,  // one query for the heads of a kv_head, in some of the rows
   kHeads,  // every head for itself, in some of the rows
   kAll,    // every head in every row, about every block

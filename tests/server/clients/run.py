@@ -9,24 +9,14 @@ import argparse
 import pathlib
 import subprocess
 import sys
-import venv
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from packages import python_with  # noqa: E402
 from running_server import Server  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 TEMPLATE = ("{% if tools %}{{ tools | tojson }}<tool_call>{% endif %}{% for m in messages %}{{ m.role }}: {{ m.content }}\n"
             "{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}")
-
-
-def environment(folder):
-    python = folder / "bin/python"
-    done = folder / "installed"
-    if not done.exists():
-        venv.create(folder, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", "-r", HERE / "requirements.txt"], check=True)
-        done.touch()
-    return python
 
 
 def main():
@@ -37,7 +27,7 @@ def main():
     parser.add_argument("clients", nargs="*", default=["openai", "lm_eval"])
     options = parser.parse_args()
     if not options.inside:
-        python = environment(pathlib.Path(options.work))
+        python = python_with(pathlib.Path(options.work), HERE / "requirements.txt")
         return subprocess.run([python, __file__, "--inside", "--program", options.program, *options.clients]).returncode
     server = Server(options.program, "--chat-template", TEMPLATE)
     try:

@@ -15,7 +15,9 @@ import os
 import pathlib
 import subprocess
 import sys
-import venv
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from packages import python_with  # noqa: E402
 
 FILES = ["basic", "completion", "chat_completion", "tokenize", "template", "security", "metrics", "ctx_shift",
          "ignore_eos", "slot_save", "tool_call", "compat_anthropic", "compat_oai_responses"]
@@ -32,16 +34,6 @@ def find_model():
     return found[0] if found else None
 
 
-def python_with_packages(folder):
-    python = folder / "bin/python"
-    done = folder / "installed"
-    if not done.exists():
-        venv.create(folder, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", "-r", HERE / "requirements.txt"], check=True)
-        done.touch()
-    return str(python)
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--program", required=True)
@@ -52,7 +44,7 @@ def main():
     if options.model is None:
         print("compat: no stories260K.gguf in EI_MODELS_DIR; give --model", file=sys.stderr)
         return MISSING
-    python = python_with_packages(options.work.absolute()) if options.work else sys.executable
+    python = str(python_with(options.work.absolute(), HERE / "requirements.txt")) if options.work else sys.executable
     tree = options.tree or subprocess.run([ROOT / "tools/deps.sh", "tree"], check=True, text=True,
                                           stdout=subprocess.PIPE).stdout.strip()
     tests = pathlib.Path(tree).resolve() / "tools/server/tests"

@@ -28,17 +28,19 @@ std::ostream& operator<<(std::ostream& out, const Shape& shape) {
              << (s.compacted ? ", compacted" : "") << ", " << shape.behind << " behind";
 }
 
+template <typename Job>
+void on_all(int workers, Job job) {
+  std::vector<std::thread> threads;
+  threads.reserve(static_cast<size_t>(workers));
+  for (int index = 0; index < workers; ++index) threads.emplace_back([=] { job(Worker{index, workers}); });
+  for (std::thread& thread : threads) thread.join();
+}
+
 void run(const WindowVariant& variant, const WindowScoreParams& params, int workers) {
   AttentionScratch scratch(variant.scratch_bytes(params, workers) + kScratchHeader);
   WorkQueue queue;
-  const auto on_all = [&](auto job) {
-    std::vector<std::thread> threads;
-    threads.reserve(static_cast<size_t>(workers));
-    for (int index = 0; index < workers; ++index) threads.emplace_back([=] { job(Worker{index, workers}); });
-    for (std::thread& thread : threads) thread.join();
-  };
-  on_all([&](Worker worker) { variant.score(params, scratch.data(), queue, worker); });
-  on_all([&](Worker worker) { variant.merge(params, scratch.data(), worker); });
+  on_all(workers, [&](Worker worker) { variant.score(params, scratch.data(), queue, worker); });
+  on_all(workers, [&](Worker worker) { variant.merge(params, scratch.data(), worker); });
 }
 
 class WindowScores : public testing::TestWithParam<Shape> {};
@@ -98,14 +100,8 @@ TEST_P(WindowScores, AreThoseOfTheReferenceForAnyNumberOfWorkers) {
 void run_sums(const WindowVariant& variant, const AttentionSumParams& params, int workers) {
   AttentionScratch scratch(variant.sum_bytes(params, workers) + kScratchHeader);
   WorkQueue queue;
-  const auto on_all = [&](auto job) {
-    std::vector<std::thread> threads;
-    threads.reserve(static_cast<size_t>(workers));
-    for (int index = 0; index < workers; ++index) threads.emplace_back([=] { job(Worker{index, workers}); });
-    for (std::thread& thread : threads) thread.join();
-  };
-  on_all([&](Worker worker) { variant.add(params, scratch.data(), queue, worker); });
-  on_all([&](Worker worker) { variant.merge_sums(params, scratch.data(), worker); });
+  on_all(workers, [&](Worker worker) { variant.add(params, scratch.data(), queue, worker); });
+  on_all(workers, [&](Worker worker) { variant.merge_sums(params, scratch.data(), worker); });
 }
 
 // Bit for bit the same however the queries are cut, and on top of what was there.
