@@ -99,6 +99,8 @@ class EntropyMethod : public PrefillMethod {
     if (means.samples == 0) return ranking;
     constexpr double kLeastPart = 1.0 / 16;
     const double places = std::exp(std::max(0.0f, means.segment_entropy - means.row_entropy));
+    if (options().by_type_from > 0 && places >= options().by_type_from)
+      return PrefillMethod::ranking(place, means, most_read);
     const double part = std::clamp(std::pow(places / options().all_rows_at, 2), kLeastPart, 1.0);
     if (part < 1) ranking.rows = static_cast<int32_t>(std::ceil(part * static_cast<double>(place.rows)));
     const int64_t rated = candidates(place, static_cast<int64_t>(static_cast<double>(most_read) / part));

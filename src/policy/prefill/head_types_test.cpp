@@ -235,6 +235,11 @@ TEST(HeadTypes, WhereEntropiesDecideThePlacesOfRowsSayHowManyRate) {
   EXPECT_EQ(heads[0].ranking.candidates, 4 * heads[0].blocks);
   EXPECT_NEAR(heads[1].ranking.candidates, 16 * heads[1].blocks, 16) << "four times as many where a quarter rates";
   EXPECT_GT(heads[2].ranking.candidates, 4 * heads[2].blocks);
+  options.by_type_from = 4;
+  EXPECT_EQ(last()[0].ranking.queries, GroupQuery::kMean) << "many places: as its type does";
+  EXPECT_EQ(last()[0].ranking.rows, options.segment / 4);
+  EXPECT_EQ(last()[2].ranking.queries, GroupQuery::kEach);
+  options.by_type_from = 0;
   options.all_rows_at = 2.5;
   EXPECT_EQ(last()[1].ranking.rows, 0);
   options.rated_per_read = 0;

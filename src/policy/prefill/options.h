@@ -120,6 +120,7 @@ struct PrefillOptions {
   // Entropy: of a head whose rows look at this many different places every row rates; of others a part, as the square
   // of theirs. 0: rows by types of heads, as the other rules.
   double all_rows_at = 5;
+  double by_type_from = 0;  // entropy: kv_heads with at least so many places rank by their type; 0: none does
   int32_t candidate_share = 0;
 
   SegmentGrid grid() const { return {segment, block}; }
