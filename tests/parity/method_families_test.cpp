@@ -168,6 +168,8 @@ TEST_P(MethodFamilies, PromptsReadNoBlockFromTheFutureAndTheSameInChunks) {
       session->planner()->keep_blocks(true);
       ASSERT_TRUE(session->prefill(prompt(6)).ok());
       EXPECT_LT(session->stats().density(), 1.0) << "nothing was left out";
+      const policy::PrefillOptions& in_force = session->planner()->options();
+      const bool bounded = policy::find_prefill_rule(in_force.rule)->bounded;
       for (int layer = 0; layer < engine().config().layers; ++layer) {
         EXPECT_EQ(session->planner()->plans(layer), global(layer));
         for (const policy::SegmentRecord& record : session->planner()->records(layer)) {
@@ -175,6 +177,10 @@ TEST_P(MethodFamilies, PromptsReadNoBlockFromTheFutureAndTheSameInChunks) {
           for (const policy::HeadRecord& head : record.heads) {
             EXPECT_TRUE(std::is_sorted(head.chosen.begin(), head.chosen.end(), std::less_equal<>()));
             EXPECT_LT(head.chosen.empty() ? -1 : head.chosen.back(), visible);
+            EXPECT_LE(head.blocks, visible);
+            if (bounded && !record.dense) {
+              EXPECT_LE(head.blocks * in_force.block, in_force.max_factor * in_force.base_budget);
+            }
           }
         }
       }
