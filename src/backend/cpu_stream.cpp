@@ -252,7 +252,7 @@ Status CpuStream::synchronize() {
   queues_.clear();
   staged_.clear();
   retired_.clear();
-  window_room_ = Buffer();
+  if (constexpr size_t kKeptRoom = size_t{1} << 20; window_room_.bytes() > kKeptRoom) window_room_ = Buffer();
   failed_ = {};
   broken_.reset();
   ggml_reset(context_);

@@ -120,7 +120,7 @@ class CpuStream : public Stream {
   Buffer attention_scratch_;
   Buffer dense_scratch_;
   Buffer rest_scratch_;  // rows of x and y, filled up to rows_together()
-  Buffer window_room_;   // large and seldom needed: given back behind every run
+  Buffer window_room_;   // large and seldom needed: given back behind a run, unless it is small
   std::map<std::pair<int64_t, int64_t>, std::unique_ptr<DenseProvider::Packed>>
       unpacked_;                 // slices of weights, by shape, refilled per use
   std::vector<Buffer> retired_;  // grown out of, still named by recorded nodes

@@ -10,6 +10,8 @@ Result<std::unique_ptr<Session>> Session::fork(const SessionOptions& options) co
   State& state = *made->state_;
   state.logits = state_->logits;
   state.stats = state_->stats;
+  if (state.planner && state_->planner)
+    EI_RETURN_IF_ERROR(state.planner->recall(state_->planner->memory(), state.store.next_position()));
   if (!state.compressor) return made;
   if (state_->compressor) {
     EI_RETURN_IF_ERROR(state.compressor->take(*state.stream, *state_->compressor));

@@ -1,31 +1,36 @@
-// What a session goes on with beside its cache: logits, and when and by what the next compression decides.
+// What a session goes on with beside its cache: logits, when and by what the next compression decides, and what the
+// next prompt's plan goes on from.
+#include "base/bytes.h"
 #include "engine/session_state.h"
-#include "kv/bytes.h"
 
 namespace ei {
 
 std::string Session::memory() const {
   const State& state = *state_;
-  kv::ByteWriter to;
+  ByteWriter to;
   to.put(static_cast<int32_t>(position()));
   to.put(static_cast<uint8_t>(state.compression_due));
   to.put_all(state.logits);
   to.put_all(state.compressor ? state.compressor->memory(*state.stream) : std::string());
+  if (state.planner) to.put_all(state.planner->memory());
   return to.take();
 }
 
 Status Session::State::recall(std::string_view memory) {
-  kv::ByteReader from(memory);
+  ByteReader from(memory);
   int32_t position = 0;
   uint8_t due = 0;
   std::vector<float> saved_logits;
   std::string compression;
-  const bool read = from.get(position) && from.get(due) && from.get_all(saved_logits) && from.get_all(compression);
+  std::string plans;  // where prompts were read sparsely
+  const bool read = from.get(position) && from.get(due) && from.get_all(saved_logits) && from.get_all(compression) &&
+                    (from.done() || from.get_all(plans));
   const auto vocab = static_cast<size_t>(model.config().vocab);
   const bool fits = saved_logits.empty() || saved_logits.size() == vocab;
   if (!read || !from.done() || position < store.next_position() || !fits)
     return Error{ErrorKind::kUsage, "what the cache was saved with is damaged"};
   if (compressor && !compression.empty()) EI_RETURN_IF_ERROR(compressor->recall(*stream, compression));
+  if (planner && !plans.empty()) EI_RETURN_IF_ERROR(planner->recall(plans, store.next_position()));
   if (position == store.next_position()) {
     logits = std::move(saved_logits);
     compression_due = compressor && due != 0;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <variant>
 #include <vector>
 
 #include "engine/engine.h"
@@ -11,27 +10,10 @@
 namespace ei {
 namespace {
 
-std::string text_of(const policy::OptionValue& value) {
-  if (const auto* whole = std::get_if<int64_t>(&value)) return std::to_string(*whole);
-  if (const auto* real = std::get_if<double>(&value)) return str_format("%.17g", *real);
-  if (const auto* on = std::get_if<bool>(&value)) return *on ? "on" : "off";
-  if (const auto* view = std::get_if<std::string_view>(&value)) return std::string(*view);
-  return std::get<std::string>(value);
-}
-
 // How the session reads prompts: a cache that was filled otherwise holds other values.
 std::string reading_of(const Session& session) {
   if (session.planner() == nullptr) return "full";
-  std::string text = "sparse";
-  const policy::PrefillOptions& options = session.planner()->options();
-  for (const auto& spec : policy::prefill_option_table()) {
-    if (!spec.read(options)) continue;
-    text += ' ';
-    text += spec.name;
-    text += '=';
-    text += text_of(spec.get(options));
-  }
-  return text;
+  return "sparse" + policy::exact_text(session.planner()->options());
 }
 
 // The note in the file: how it was read, a zero, the tokens, what the session goes on with beside the cache.

@@ -121,11 +121,35 @@ TEST_F(PromptCache, ACompressionBehindItKeepsWhatItKeepsBehindTheText) {
   EXPECT_EQ(logits_of(*loaded), logits_of(*read));
 }
 
+// By what was measured of the text before: entropies that nobody has sampled in this session.
+TEST_F(PromptCache, ASparsePromptBehindItReadsWhatItReadsBehindTheText) {
+  policy::PrefillOptions small = small_options();
+  small.base_budget = 0;
+  const SessionOptions options = sparse_session(small);
+  write(tokens_, options);
+  std::vector<int32_t> longer = tokens_;
+  const std::vector<int32_t> more = random_tokens(500, 5);
+  longer.insert(longer.end(), more.begin(), more.end());
+  const std::unique_ptr<Session> read = open(options);
+  ASSERT_TRUE(read->prefill(tokens_).ok());
+  const auto fork = read->fork(options);
+  ASSERT_TRUE(fork.ok());
+  const std::unique_ptr<Session> loaded = open(options);
+  ASSERT_EQ(load_prompt(*loaded, path_, longer)->kept, 900);
+  const std::unique_ptr<Session> unknowing = open(options);
+  ASSERT_TRUE(unknowing->adopt(std::move(read->store().fork()).value(), tokens_).ok());
+  for (Session* session : {read.get(), fork->get(), loaded.get(), unknowing.get()})
+    ASSERT_TRUE(session->prefill(more).ok());
+  EXPECT_EQ(logits_of(*loaded), logits_of(*read));
+  EXPECT_EQ(logits_of(**fork), logits_of(*read));
+  EXPECT_NE(logits_of(*unknowing), logits_of(*read)) << "the history has no say";
+}
+
 TEST_F(PromptCache, WhatGoesOnBesideTheCacheIsCheckedAndBelongsToItsMethod) {
-  SessionOptions options;
+  SessionOptions options = sparse_session(small_options());
   options.kv = policy::find_kv_rule(policy::KvRule::kLatent)->preset;
   const std::unique_ptr<Session> session = open(options);
-  ASSERT_TRUE(session->prefill(std::span(tokens_).first(60)).ok());
+  ASSERT_TRUE(session->prefill(std::span(tokens_).first(300)).ok());
   const std::string memory = session->memory();
   const auto adopts = [&](const SessionOptions& by, const std::string& bytes) {
     return open(by)->adopt(std::move(session->store().fork()).value(), session->tokens(), bytes);

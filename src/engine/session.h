@@ -91,7 +91,8 @@ class Session {
   // read: what the session knew of its own (recorded queries, the compression's clock, the planner's index and habits)
   // is forgotten. kUsage when its shape or types are not this session's, or it is longer than the context.
   // `tokens`: the text it was made from, all of it or nothing. `memory`: what memory() gave where it was saved; then
-  // logits, recorded queries and the compression's clock go on as well, as far as they belong to what the cache holds.
+  // logits, recorded queries, the compression's clock and the planner's habits go on as well, as far as they belong to
+  // what the cache holds and to this session's methods.
   Status adopt(kv::Store store, std::span<const int32_t> tokens = {}, std::string_view memory = {});
   // What goes on beside the cache, as bytes, for the note of a saved one.
   std::string memory() const;
@@ -102,7 +103,7 @@ class Session {
   // A second session behind the same text, whose KV method may be another: so a prompt is read once for many. It shares
   // the pages until one side writes, has the logits, the statistics and the recorded queries (as many as both windows
   // hold), and where its method compresses behind a prompt it has done so. `options` as for a new session, with this
-  // one's types. Sparse prompts that follow choose by a new index, as behind adopt(). (fork.cpp)
+  // one's types. Sparse prompts that follow are decided by what this one has seen, where both read alike. (fork.cpp)
   Result<std::unique_ptr<Session>> fork(const SessionOptions& options) const;
 
   // The cache of the text. With keep_whole it may end before position(): what follows is in the view.

@@ -258,8 +258,8 @@ Status AttentionSums::restore(ByteReader& from) {
 
 int64_t AttentionSums::bytes_for(int64_t slots) const {
   const auto layers = std::count_if(shape_.taken.begin(), shape_.taken.end(), [](uint8_t taken) { return taken != 0; });
-  // What is added is written beside what is in force; the kernel adds four parts of the rows.
-  return wanted_ ? (2 * layers + 4) * shape_.heads * slots * static_cast<int64_t>(sizeof(double)) : 0;
+  // What is added is written beside what is in force.
+  return wanted_ ? (2 * layers + kernels::kSumRoom) * shape_.heads * slots * static_cast<int64_t>(sizeof(double)) : 0;
 }
 
 }  // namespace ei::kv

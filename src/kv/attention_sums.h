@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/bytes.h"
 #include "base/result.h"
-#include "kv/bytes.h"
 #include "kv/observer.h"
 #include "kv/store.h"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kv/bytes.h"
+#include "base/bytes.h"
 #include "policy/kv/method.h"
 
 namespace ei::kv {

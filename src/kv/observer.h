@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/bytes.h"
 #include "base/result.h"
-#include "kv/bytes.h"
 #include "tensor/buffer.h"
 #include "tensor/matrix.h"
 

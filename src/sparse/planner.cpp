@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/bytes.h"
 #include "base/check.h"
 #include "policy/prefill/plan_layout.h"
 
@@ -185,6 +186,19 @@ const float* Planner::ranked_values() const {
 void Planner::truncate(int64_t position) {
   index_.truncate(position);
   walk_.truncate(position);
+}
+
+std::string Planner::memory() const {
+  ByteWriter to;
+  walk_.save(to);
+  return to.take();
+}
+
+Status Planner::recall(std::string_view memory, int64_t position) {
+  ByteReader from(memory);
+  EI_RETURN_IF_ERROR(walk_.restore(from));
+  walk_.truncate(position);
+  return {};
 }
 
 int64_t Planner::bytes_for(int64_t end) const {

@@ -7,6 +7,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/backend.h"
@@ -53,6 +55,12 @@ class Planner {
 
   // Forgets everything from `position` on.
   void truncate(int64_t position);
+
+  // What further prompts are decided by beside the keys, as bytes, for a saved cache.
+  std::string memory() const;
+  // Goes on with it, as far as it belongs to the first `position` tokens; with nothing where another method was saved.
+  // kUsage: the bytes are damaged.
+  Status recall(std::string_view memory, int64_t position);
 
   // Before anything is read; outlives the planner.
   void give(const Given* given) { given_ = given; }

@@ -119,6 +119,46 @@ TEST_P(MethodFamilies, ASavedCacheGoesOnTheSame) {
   unlink(path.c_str());
 }
 
+// Tokens behind it, and what a further prompt reads: the records of a prefill method travel along as well.
+TEST_P(MethodFamilies, ASavedPromptIsReadOnTheSame) {
+  const std::string path = ::testing::TempDir() + "prompt_families_" + std::to_string(getpid()) + ".kv";
+  for_every_prefill([&](const SessionOptions& options) {
+    const auto session = open(engine(), options);
+    ASSERT_TRUE(session->prefill(prompt(4)).ok());
+    feed(*session, 3);
+    ASSERT_TRUE(session->store().save(path, engine().model_hash(), nullptr, session->memory()).ok());
+    std::string memory;
+    auto loaded = kv::Store::load(path, engine().model_hash(), engine().backend(), nullptr, &memory);
+    ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+    const auto other = open(engine(), options);
+    const Status adopted = other->adopt(std::move(loaded).value(), session->tokens(), memory);
+    ASSERT_TRUE(adopted.ok()) << adopted.error().message;
+    EXPECT_EQ(logits_of(*other), logits_of(*session));
+    const std::vector<int32_t> more = random_tokens(200, engine().config().vocab, 14);
+    for (Session* one : {session.get(), other.get()}) {
+      feed(*one, 4, 60);
+      one->planner()->keep_blocks(true);
+      ASSERT_TRUE(one->prefill(more).ok());
+    }
+    EXPECT_EQ(logits_of(*other), logits_of(*session));
+    int64_t chosen = 0;
+    for (int layer = 0; layer < engine().config().layers; ++layer) {
+      const policy::LayerRecords& ours = other->planner()->records(layer);
+      const policy::LayerRecords& theirs = session->planner()->records(layer);
+      ASSERT_EQ(ours.size(), theirs.size());
+      for (size_t i = 0; i < ours.size(); ++i) {
+        for (size_t h = 0; h < ours[i].heads.size(); ++h) {
+          EXPECT_EQ(ours[i].heads[h].blocks, theirs[i].heads[h].blocks) << layer << ", segment " << i;
+          EXPECT_EQ(ours[i].heads[h].chosen, theirs[i].heads[h].chosen) << layer << ", segment " << i;
+          chosen += std::ssize(ours[i].heads[h].chosen);
+        }
+      }
+    }
+    EXPECT_GT(chosen, 0) << "the further prompt was read in full";
+  });
+  unlink(path.c_str());
+}
+
 TEST_P(MethodFamilies, PromptsReadNoBlockFromTheFutureAndTheSameInChunks) {
   for_every_prefill([&](SessionOptions options) {
     std::optional<std::vector<float>> first;
@@ -128,6 +168,8 @@ TEST_P(MethodFamilies, PromptsReadNoBlockFromTheFutureAndTheSameInChunks) {
       session->planner()->keep_blocks(true);
       ASSERT_TRUE(session->prefill(prompt(6)).ok());
       EXPECT_LT(session->stats().density(), 1.0) << "nothing was left out";
+      const policy::PrefillOptions& in_force = session->planner()->options();
+      const bool bounded = policy::find_prefill_rule(in_force.rule)->bounded;
       for (int layer = 0; layer < engine().config().layers; ++layer) {
         EXPECT_EQ(session->planner()->plans(layer), global(layer));
         for (const policy::SegmentRecord& record : session->planner()->records(layer)) {
@@ -135,6 +177,10 @@ TEST_P(MethodFamilies, PromptsReadNoBlockFromTheFutureAndTheSameInChunks) {
           for (const policy::HeadRecord& head : record.heads) {
             EXPECT_TRUE(std::is_sorted(head.chosen.begin(), head.chosen.end(), std::less_equal<>()));
             EXPECT_LT(head.chosen.empty() ? -1 : head.chosen.back(), visible);
+            EXPECT_LE(head.blocks, visible);
+            if (bounded && !record.dense) {
+              EXPECT_LE(head.blocks * in_force.block, in_force.max_factor * in_force.base_budget);
+            }
           }
         }
       }
@@ -174,37 +220,6 @@ TEST_P(MethodFamilies, EveryPrefillGoesWithEveryKv) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, MethodFamilies, ::testing::ValuesIn(model::architecture_names()), family_name);
-
-// 20 000 generated tokens, of every method that compresses again and again.
-TEST(EndlessGeneration, StaysInsideBudgetPlusRepeat) {
-  constexpr int64_t kSteps = 20000;
-  RandomModelSpec spec = small_spec("llama", "Q8_0");
-  spec.context = kPrompt + kSteps;
-  const RandomModelFile file(spec);
-  BackendOptions backend;
-  backend.threads = 1;
-  const std::unique_ptr<Engine> engine = load_engine(file.path(), "cpu", backend);
-  ASSERT_NE(engine, nullptr);
-  int promised = 0;
-  for (const policy::KvEntry& entry : policy::kv_rules()) {
-    if (entry.preset.rule == policy::KvRule::kKeepAll || entry.preset.repeat == 0) continue;
-    SCOPED_TRACE(entry.name);
-    ++promised;
-    SessionOptions options;
-    options.kv = entry.preset;
-    const auto session = open(*engine, options);
-    ASSERT_TRUE(session->prefill(random_tokens(kPrompt, engine->config().vocab, 7)).ok());
-    const int64_t most = options.kv->budget + options.kv->repeat;
-    for (const int32_t token : random_tokens(kSteps, engine->config().vocab, 8)) {
-      ASSERT_TRUE(session->decode(token).ok());
-      for (int layer = 0; layer < engine->config().layers; ++layer)
-        for (int h = 0; h < engine->config().kv_heads; ++h) ASSERT_LE(session->store().length(layer, h), most);
-    }
-    EXPECT_EQ(session->position(), kPrompt + kSteps);
-    EXPECT_GT(session->stats().compressions, 70);
-  }
-  EXPECT_GE(promised, 6) << "latent, h2o, tova, knorm, keydiff, streaming";
-}
 
 }  // namespace
 }  // namespace ei::testing

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/random.h"
@@ -101,6 +103,15 @@ class PrefillRun {
     return plan;
   }
   void forget_from(int32_t segment) { walk_.truncate(int64_t{segment} * walk_.options().segment); }
+  std::string saved() const {
+    ByteWriter to;
+    walk_.save(to);
+    return to.take();
+  }
+  Status restore(std::string_view bytes) {
+    ByteReader from(bytes);
+    return walk_.restore(from);
+  }
 
  private:
   static policy::PrefillShape shape_of(const PrefillTrace& trace) {

@@ -235,7 +235,10 @@ Status CudaStream::synchronize() {
     room->release_retired();
   chosen_ = {};
   sent_heads_ = {};
-  window_room_ = CudaRoom();  // large and seldom needed
+  // Large and seldom needed, but for sums of generated queries over a small cache.
+  constexpr size_t kKeptRoom = size_t{16} << 20;
+  if (window_room_.device_bytes() > kKeptRoom) window_room_ = CudaRoom();
+  window_room_.release_retired();
   for (auto& [rope, angles] : angles_) {
     angles.memory.release_retired();
     angles.tokens = 0;

@@ -15,17 +15,21 @@ void CudaStream::window_scores(const kernels::WindowScoreParams& params) {
 
 void CudaStream::attention_sums(const kernels::AttentionSumParams& params) {
   if (!open()) return;
-  constexpr int64_t kRowsAtOnce = 64;  // their logits lie in memory
+  // Logits of so many rows of one kv_head's heads lie in memory: two floats of them for each double of kSumRoom.
+  const auto kv_heads = static_cast<int64_t>(params.queries.kv.heads.size());
+  const int64_t at_once = std::min<int64_t>(64, 2 * kernels::kSumRoom * kv_heads);
   kernels::AttentionSumParams some = params;
-  for (int64_t row = 0; row < params.queries.window; row += kRowsAtOnce) {
+  int64_t row = 0;
+  do {  // without any row: what was there is still carried on
     some.queries.q = params.queries.q + row * params.queries.q_stride;
     some.queries.positions = params.queries.positions + row;
-    some.queries.window = std::min(kRowsAtOnce, params.queries.window - row);
+    some.queries.window = std::min(at_once, params.queries.window - row);
     note(score_window(some.queries, &some));
     some.before = params.sums;
     some.counted.clear();
     for (const KvHeadView& head : params.queries.kv.heads) some.counted.push_back(head.length);
-  }
+    row += at_once;
+  } while (row < params.queries.window);
 }
 
 Status CudaStream::score_window(const kernels::WindowScoreParams& params, const kernels::AttentionSumParams* running) {

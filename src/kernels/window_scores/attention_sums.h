@@ -21,6 +21,9 @@ struct AttentionSumParams {
   int64_t stride = 0;
 };
 
+// Doubles for each head and slot that a backend takes beside the sums, at most.
+inline constexpr int64_t kSumRoom = 4;
+
 // 2^52 * 2^-32 = 2^20: added to an attention and taken off again, it leaves a multiple of 2^-32.
 inline constexpr double kSumRounding = 1.5 * (1 << 20);
 

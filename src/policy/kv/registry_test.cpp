@@ -23,6 +23,13 @@ using testing::KvTrace;
 using testing::random_kv_trace;
 using testing::run_kv_method;
 
+KvOptions shrunk(KvOptions options) {
+  options.budget = 48;
+  options.window = 8;
+  options.kernel = std::min(options.kernel, 3);
+  return options;
+}
+
 // Every method with its preset, then every stage over the plain one, small enough to decide a hundred times.
 std::vector<std::pair<std::string, KvOptions>> all_kv() {
   std::vector<std::pair<std::string, KvOptions>> all;
@@ -56,22 +63,50 @@ std::vector<std::pair<std::string, KvOptions>> all_kv() {
   all.emplace_back("entropy behind sinks", options);
   options.layers = KvLayers::kEntropyShuffled;
   all.emplace_back("shuffled layers", options);
-  for (auto& [name, small] : all) {
-    small.budget = 48;
-    small.window = 8;
-    small.kernel = std::min(small.kernel, 3);
+  for (auto& [name, large] : all) large = shrunk(large);
+  return all;
+}
+
+// Every stage that papers compose over every score.
+std::vector<std::pair<std::string, KvOptions>> all_composed() {
+  const std::vector<std::pair<std::string, std::function<void(KvOptions&)>>> stages = {
+      {"adaptive shares", [](KvOptions& options) { options.share = KvShare::kAdaptive; }},
+      {"a pyramid of layers", [](KvOptions& options) { options.layers = KvLayers::kPyramid; }},
+      {"layers by entropy", [](KvOptions& options) { options.layers = KvLayers::kEntropy; }},
+      {"sinks", [](KvOptions& options) { options.sinks = 4; }},
+      {"a recent half", [](KvOptions& options) { options.recent = 0.5; }},
+      {"adaptive shares in layers by entropy, sinks, a recent quarter",
+       [](KvOptions& options) {
+         options.share = KvShare::kAdaptive;
+         options.layers = KvLayers::kEntropy;
+         options.sinks = 4;
+         options.recent = 0.25;
+       }},
+  };
+  std::vector<std::pair<std::string, KvOptions>> all;
+  for (const KvEntry& entry : kv_rules()) {
+    if (entry.preset.rule == KvRule::kKeepAll) continue;
+    for (const auto& [stage, set] : stages) {
+      all.emplace_back(std::string(entry.name) + " with " + stage, shrunk(entry.preset));
+      set(all.back().second);
+      EXPECT_TRUE(validate(all.back().second).ok()) << all.back().first;
+    }
   }
   return all;
 }
 
 template <typename Check>
 void for_every_kv_method_and_trace(Check check) {
-  for (const auto& [name, options] : all_kv()) {
-    for (uint64_t seed = 1; seed <= 25; ++seed) {
-      SCOPED_TRACE(::testing::Message() << name << ", seed " << seed);
-      check(options, random_kv_trace(seed, Random(seed).between(1, 200)));
+  const auto over = [&](const auto& methods, uint64_t seeds) {
+    for (const auto& [name, options] : methods) {
+      for (uint64_t seed = 1; seed <= seeds; ++seed) {
+        SCOPED_TRACE(::testing::Message() << name << ", seed " << seed);
+        check(options, random_kv_trace(seed, Random(seed).between(1, 200)));
+      }
     }
-  }
+  };
+  over(all_kv(), 25);
+  over(all_composed(), 6);
 }
 
 int64_t kept_slots(const KvTrace& trace, const KvKeeps& keeps) {

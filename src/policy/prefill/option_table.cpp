@@ -174,4 +174,15 @@ const std::vector<OptionSpec<PrefillOptions>>& prefill_option_table() {
   return table;
 }
 
+std::string exact_text(const PrefillOptions& options) {
+  std::string text;
+  for (const PrefillSpec& spec : prefill_option_table()) {
+    if (!spec.read(options)) continue;
+    const OptionValue value = spec.get(options);
+    const auto* real = std::get_if<double>(&value);
+    text += " " + std::string(spec.name) + "=" + (real != nullptr ? str_format("%.17g", *real) : option_text(value));
+  }
+  return text;
+}
+
 }  // namespace ei::policy

@@ -11,6 +11,8 @@
 #include <span>
 #include <vector>
 
+#include "base/bytes.h"
+#include "base/result.h"
 #include "plan/block_plan.h"
 #include "policy/prefill/method.h"
 
@@ -57,6 +59,11 @@ class PrefillWalk {
   double finish_chunk();
   // Forgets everything from `position` on.
   void truncate(int64_t position);
+
+  // What the segments so far leave to later ones, for a text that is read on in another session (walk_memory.cpp).
+  void save(ByteWriter& to) const;
+  // Instead of what is held; nothing where another method or another shape was saved. kUsage: the bytes are damaged.
+  Status restore(ByteReader& from);
 
   // Keep the chosen blocks in the records as well.
   void keep_blocks(bool keep) { keep_blocks_ = keep; }

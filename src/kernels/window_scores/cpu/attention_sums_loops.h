@@ -11,7 +11,7 @@ struct SumLoops : WindowTile {
   using Loops = WindowLoops<V, Product>;
 
   // A head's batches are shared out among so many pieces of work.
-  static constexpr int64_t kParts = 4;
+  static constexpr int64_t kParts = kSumRoom;
   static int64_t parts(const WindowScoreParams& queries) {
     return Loops::batches(queries) < kParts ? Loops::batches(queries) : kParts;
   }

@@ -139,6 +139,18 @@ TEST_P(WindowScores, AddUpToTheSameSumsForAnyCutAndAnyNumberOfWorkers) {
     run_sums(*variant, params, 1);
     for (size_t i = 0; i < whole.size(); ++i)
       ASSERT_NEAR(whole[i], expected[i], 1e-6 + 2e-5 * std::abs(expected[i])) << "at " << i;
+    std::vector<double> none(before.size(), -1);
+    AttentionSumParams nobody = params;
+    nobody.queries.window = 0;
+    nobody.sums = none.data();
+    run_sums(*variant, nobody, 2);
+    for (size_t i = 0; i < none.size(); ++i) {
+      const auto head = static_cast<int64_t>(i) / stride * std::ssize(lengths) / attention.num_heads;
+      const auto slot = static_cast<int64_t>(i) % stride;
+      const auto at = static_cast<size_t>(head);
+      const double carried_on = slot >= lengths[at] ? -1 : slot < params.counted[at] ? 0.75 : 0;
+      ASSERT_EQ(none[i], carried_on) << "sums of no queries, at " << i;
+    }
     for (const int64_t cut : {int64_t{1}, int64_t{5}, int64_t{16}}) {
       std::vector<double> pieces(before.size(), -1);
       AttentionSumParams piece = params;

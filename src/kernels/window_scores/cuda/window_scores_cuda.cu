@@ -130,19 +130,22 @@ Status launch_window_scores(const WindowScores& params, void* stream) {
   auto* shares = reinterpret_cast<float2*>(params.room);
   float* entropies = params.room + 2 * rows;
   float* logits = params.room + head_floats(params);
-  for (size_t h = 0; h < params.lengths.size() && rows > 0; ++h) {
+  const bool adds = params.sums != nullptr;
+  for (size_t h = 0; h < params.lengths.size() && (rows > 0 || adds); ++h) {
     const int64_t length = params.lengths[h];
     if (length == 0) continue;
     const WindowLogits to{
         .kv_head = static_cast<int32_t>(h), .group = group, .length = length, .logits = logits, .stride = stride};
-    if (!launch_window_logits(params, to, stream)) {
-      const auto tiles = static_cast<unsigned>((length + tile - 1) / tile);
-      logits_kernel<<<tiles, kThreads, shared, queue>>>(params, to.kv_head, group, tile, logits, stride);
+    if (rows > 0) {  // sums of no queries are those that were there
+      if (!launch_window_logits(params, to, stream)) {
+        const auto tiles = static_cast<unsigned>((length + tile - 1) / tile);
+        logits_kernel<<<tiles, kThreads, shared, queue>>>(params, to.kv_head, group, tile, logits, stride);
+      }
+      softmax_kernel<<<static_cast<unsigned>(rows), kRowThreads, 0, queue>>>(logits, stride, length, shares, entropies);
     }
-    softmax_kernel<<<static_cast<unsigned>(rows), kRowThreads, 0, queue>>>(logits, stride, length, shares, entropies);
     const dim3 grid(static_cast<unsigned>((length + kThreads - 1) / kThreads), static_cast<unsigned>(group));
     const int64_t first = static_cast<int64_t>(h) * group * params.score_stride;
-    if (params.sums != nullptr) {
+    if (adds) {
       sum_kernel<<<grid, kThreads, 0, queue>>>(logits, stride, length, shares, params.window, params.before + first,
                                                params.counted[h], params.sums + first, params.score_stride);
     } else {

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace ei::kv {
+namespace ei {
 
 class ByteWriter {
  public:
@@ -60,4 +60,4 @@ class ByteReader {
   std::string_view left_;
 };
 
-}  // namespace ei::kv
+}  // namespace ei
