@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <map>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "engine/session.h"
 #include "gpu/recorded.h"
 #include "gpu/text.h"
+#include "policy/method_choice.h"
 
 namespace ei::bench {
 namespace {
@@ -52,8 +54,22 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// What stands before the @ is the method, what follows it is given.
-std::string method_of(const std::string& name) { return name.substr(0, name.find('@')); }
+// "entropyinfer:density=0.1@samples": a preset, changes to its options, and behind the @ what it is given.
+Status choose(const std::string& name, SessionOptions& options) {
+  std::istringstream parts(name.substr(0, name.find('@')));
+  policy::MethodChoice choice;
+  std::getline(parts, choice.method, ':');
+  for (std::string part; std::getline(parts, part, ':');) {
+    const size_t is = part.find('=');
+    if (is == std::string::npos)
+      return make_error(ErrorKind::kUsage, "--methods: '%s' is not option=value", part.c_str());
+    choice.options[part.substr(0, is)] = part.substr(is + 1);
+  }
+  options.method = choice.method;
+  EI_ASSIGN_OR_RETURN(options.prefill, policy::prefill_options(choice));
+  EI_ASSIGN_OR_RETURN(options.kv, policy::kv_options(choice));
+  return {};
+}
 std::string given_of(const std::string& name) {
   const size_t at = name.find('@');
   return at == std::string::npos ? "" : name.substr(at + 1);
@@ -66,7 +82,7 @@ Result<Request> ask(const Engine& engine, const Settings& settings, int64_t leng
   while (static_cast<int64_t>(tokens.size()) < length)
     tokens.push_back(static_cast<int32_t>(random.below(engine.config().vocab)));
   SessionOptions options;
-  options.method = method_of(name);
+  EI_RETURN_IF_ERROR(choose(name, options));
   options.context = length + settings.generate;
   if (!settings.cache.empty()) options.key_type = options.value_type = dtype_from_name(settings.cache);
   const auto before = static_cast<double>(engine.backend().free_memory());
@@ -90,7 +106,7 @@ Result<std::unique_ptr<Recorded>> record(const Engine& small, const Settings& se
   const int64_t read = std::min<int64_t>(length, small.config().context);
   EI_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens, first_tokens(small, settings.text, read));
   SessionOptions options;
-  options.method = method_of(name);
+  EI_RETURN_IF_ERROR(choose(name, options));
   EI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, small.new_session(options));
   if (session->planner() == nullptr)
     return make_error(ErrorKind::kUsage, "%s reads everything: nothing can be given to it", options.method.c_str());
@@ -190,7 +206,8 @@ int main(int argc, char** argv) {
   app.add_option("--device", settings.device)->capture_default_str();
   app.add_option("--lengths", settings.lengths, "tokens of the prompts")->delimiter(',');
   app.add_option("--methods", settings.methods,
-                 "presets, @samples or @lists behind one where it is given a trace; the first is what others are "
+                 "presets, as NAME or NAME:option=value:..., @samples or @lists behind one where it is given a trace; "
+                 "the first is what others are "
                  "compared with")
       ->delimiter(',');
   app.add_option("--trace", settings.trace, "GGUF model whose attention is given");
