@@ -43,7 +43,7 @@ foreach(label unit fuzz threads clock long)
 endforeach()
 
 # A limit is there for what hangs, not for what is slow: ten times what the longest program takes on a core of a Neoverse-V1.
-set(EI_TEST_TIMEOUT 1800)
+set(EI_TEST_TIMEOUT 2400)
 
 # ei_test(NAME LABELS label... SOURCES file... LIBS target... [TIMEOUT seconds] [SERIAL]): runs on a core of its own, or with
 # SERIAL on two while no other test runs.

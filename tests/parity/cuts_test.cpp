@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include "backend/dense_provider.h"
 #include "base/cores.h"
@@ -124,6 +125,27 @@ TEST(Cuts, TheCutOfAPromptDoesNotChangeALogit) {
         EXPECT_LE(gap.spread_error, kQuantisedNoise);
         EXPECT_LE(gap.kl_divergence, kOrderDivergence);
       }
+    }
+  }
+}
+
+// Turns of a chat: each call is a prompt of its own. Weights without packed copies go through ggml in short calls.
+TEST(Cuts, CallsOfAHundredAndTwentyEightTokensChangeNoLogit) {
+  for (const Maths& maths : all_maths()) {
+    if (counts_rows(maths)) continue;
+    const std::string path = EI_SOURCE_DIR "/assets/needle-14m-128k-q8_0.gguf";
+    const std::unique_ptr<Engine> engine = load_engine(path, "cpu", maths.options(1));
+    ASSERT_NE(engine, nullptr);
+    const std::vector<int32_t> prompt = random_tokens(301, engine->config().vocab, 5);
+    const std::vector<float> whole = last_logits(*engine, prompt, 301);
+    for (const size_t first : {size_t{128}, size_t{173}, maths.unpacked ? size_t{150} : size_t{297}}) {
+      const Result<std::unique_ptr<Session>> session = engine->new_session({});
+      ASSERT_TRUE(session.ok());
+      const std::span<const int32_t> tokens(prompt);
+      ASSERT_TRUE((*session)->prefill(tokens.first(first)).ok());
+      ASSERT_TRUE((*session)->prefill(tokens.subspan(first)).ok());
+      EXPECT_TRUE(std::equal(whole.begin(), whole.end(), (*session)->logits().begin()))
+          << maths.name() << ": " << first << " tokens, then " << prompt.size() - first;
     }
   }
 }
