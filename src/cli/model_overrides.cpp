@@ -24,6 +24,13 @@ gguf::Overrides model_overrides(const Settings& settings) {
   if (settings.rope_freq_base > 0) all.push_back({"{arch}.rope.freq_base", settings.rope_freq_base});
   if (settings.yarn_orig_ctx > 0)
     all.push_back({"{arch}.rope.scaling.original_context_length", settings.yarn_orig_ctx});
+  const auto yarn = [&](const char* key, double value) {
+    if (value >= 0) all.push_back({std::string("{arch}.rope.scaling.yarn_") + key, value});
+  };
+  yarn("ext_factor", settings.yarn_ext_factor);
+  yarn("attn_factor", settings.yarn_attn_factor);
+  yarn("beta_slow", settings.yarn_beta_slow);
+  yarn("beta_fast", settings.yarn_beta_fast);
   return all;
 }
 

@@ -21,6 +21,18 @@ TEST(ModelOverrides, FlagsOfRopeStandForMetadata) {
                              {"{arch}.rope.scaling.original_context_length", int64_t{8192}}}));
 }
 
+TEST(ModelOverrides, FlagsOfYarnCountFromZeroOn) {
+  Settings settings;
+  settings.yarn_ext_factor = 0;
+  settings.yarn_attn_factor = 1.5;
+  settings.yarn_beta_slow = 2;
+  settings.yarn_beta_fast = 16;
+  EXPECT_EQ(model_overrides(settings), (gguf::Overrides{{"{arch}.rope.scaling.yarn_ext_factor", 0.0},
+                                                        {"{arch}.rope.scaling.yarn_attn_factor", 1.5},
+                                                        {"{arch}.rope.scaling.yarn_beta_slow", 2.0},
+                                                        {"{arch}.rope.scaling.yarn_beta_fast", 16.0}}));
+}
+
 TEST(ModelOverrides, AFrequencyScaleIsTheInverseOfAScale) {
   Settings settings;
   settings.rope_freq_scale = 0.25;

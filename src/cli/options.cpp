@@ -71,8 +71,8 @@ Binding layers_on_gpu() {
   const auto note = binding.set;
   binding.set = [note](Settings& settings, const std::string& value) -> Status {
     if (value == "all" || value == "auto") return note(settings, value);
-    EI_ASSIGN_OR_RETURN(const int64_t layers, parse_whole(value, -1, kNoLimit));
-    return layers == 0 ? Status{} : note(settings, value);  // 0 asks for what is done anyway
+    EI_RETURN_IF_ERROR(parse_whole(value, -1, kNoLimit));
+    return note(settings, value);
   };
   binding.is_switch = false;
   return binding;
@@ -128,6 +128,14 @@ std::vector<Option> model_options() {
        real(&Settings::rope_freq_base, 0, 1e12)},
       {"--yarn-orig-ctx", "N", "context that the model was trained for, for yarn; 0: as the model says", kWithModel,
        whole(&Settings::yarn_orig_ctx, 0, kMaxTokens)},
+      {"--yarn-ext-factor", "X", "share of extrapolated angles, for yarn; 0: none, -1: as the model says", kWithModel,
+       real(&Settings::yarn_ext_factor, -1, 1e3)},
+      {"--yarn-attn-factor", "X", "magnitude of turned vectors where --yarn-ext-factor is 0; -1: as the model says",
+       kWithModel, real(&Settings::yarn_attn_factor, -1, 1e3)},
+      {"--yarn-beta-slow", "X", "turns over the trained context below which yarn interpolates; -1: as the model says",
+       kWithModel, real(&Settings::yarn_beta_slow, -1, 1e6)},
+      {"--yarn-beta-fast", "X", "and above which it extrapolates; -1: as the model says", kWithModel,
+       real(&Settings::yarn_beta_fast, -1, 1e6)},
       {"--method", "NAME", "attention method", kSamples | kPerplexity, choice(&Settings::method, method_names())},
       {"--method", "LIST", "attention methods", kBench, choice_list(&Settings::bench_methods, method_names())},
       {"--method", "LIST", "attention methods to read the text with, one after the other", kDemo,

@@ -184,7 +184,7 @@ TEST(Parse, SwitchesOfLlamaCppAreAcceptedWithANote) {
       parse_words("run", {"--jinja", "-cnv", "-fa", "on", "-fa", "-ngl", "0", "--no-warmup", "--simple-io", "-t", "-1",
                           "--top-k", "-1", "--temp", "-1", "-p", "x"});
   ASSERT_TRUE(settings.ok()) << settings.error().message;
-  EXPECT_EQ(settings->notes.size(), 5u) << "-ngl 0 asks for what is done";
+  EXPECT_EQ(settings->notes.size(), 6u);
   EXPECT_EQ(settings->prompt, "x");
   EXPECT_EQ(parse_words("run", {"-ngl", "99"})->notes.size(), 1u);
   EXPECT_EQ(parse_words("run", {"-ngl", "all"})->notes.size(), 1u);

@@ -25,11 +25,15 @@ struct Settings {
   bool mlock = false;
   int64_t packed_memory = -1;  // MiB; -1: chosen by the engine
   std::string override_kv;     // metadata in place of the file's (model_overrides.h)
-  std::string rope_scaling;    // this and the next four: empty or 0 is what the file says
+  std::string rope_scaling;    // this and the next four: empty or 0 is what the file says; of the others -1
   double rope_scale = 0;
   double rope_freq_scale = 0;
   double rope_freq_base = 0;
   int64_t yarn_orig_ctx = 0;
+  double yarn_ext_factor = -1;
+  double yarn_attn_factor = -1;
+  double yarn_beta_slow = -1;
+  double yarn_beta_fast = -1;
   std::string cache_type_k;
   std::string cache_type_v;
   std::string method = "full";

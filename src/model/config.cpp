@@ -45,12 +45,16 @@ class Keys {
   }
   // A finite, positive number.
   Result<float> positive_or(std::string_view key, float fallback) const {
+    EI_ASSIGN_OR_RETURN(const float value, share_or(key, fallback));
+    if (value > 0 || !has(key)) return value;
+    return make_error(ErrorKind::kModel, "invalid model: %s is not a positive number", full(key).c_str());
+  }
+  // The same, or 0.
+  Result<float> share_or(std::string_view key, float fallback) const {
     if (!has(key)) return fallback;
     const std::optional<double> value = file_.number(full(key));
-    if (!value || !std::isfinite(*value) || *value <= 0 || *value > 1e30) {
-      return make_error(ErrorKind::kModel, "invalid model: %s is not a positive number", full(key).c_str());
-    }
-    return static_cast<float>(*value);
+    if (value && std::isfinite(*value) && *value >= 0 && *value <= 1e30) return static_cast<float>(*value);
+    return make_error(ErrorKind::kModel, "invalid model: %s is not a positive number", full(key).c_str());
   }
 
  private:
@@ -76,6 +80,22 @@ Status read_factors(const gguf::File& file, int32_t rope_dims, Rope& rope) {
   return {};
 }
 
+// What mixes interpolated and extrapolated angles. As in libllama, a magnitude of one's own counts only where nothing
+// is mixed.
+Status read_yarn(const Keys& keys, Rope& rope) {
+  EI_ASSIGN_OR_RETURN(rope.ext_factor, keys.share_or("rope.scaling.yarn_ext_factor",
+                                                     rope.scaling == Rope::Scaling::kYarn ? 1.0f : 0.0f));
+  EI_ASSIGN_OR_RETURN(rope.beta_fast, keys.positive_or("rope.scaling.yarn_beta_fast", rope.beta_fast));
+  EI_ASSIGN_OR_RETURN(rope.beta_slow, keys.positive_or("rope.scaling.yarn_beta_slow", rope.beta_slow));
+  EI_ASSIGN_OR_RETURN(rope.attention_factor, keys.positive_or("rope.scaling.yarn_attn_factor", 1.0f));
+  if (rope.ext_factor == 0.0f) return {};
+  // The table multiplies by 1 + 0.1 ln(factor) where it mixes; taken out here so that the product is the magnitude.
+  // Rounded in libllama's order.
+  const float stretch = 1.0f / rope.frequency_scale;
+  rope.attention_factor = yarn_magnitude(stretch) * (1.0f / (1.0f + 0.1f * std::log(stretch)));
+  return {};
+}
+
 Result<Rope> read_rope(const gguf::File& file, const Keys& keys, const Config& config) {
   Rope rope;
   EI_ASSIGN_OR_RETURN(rope.base, keys.positive_or("rope.freq_base", 10000.0f));
@@ -97,15 +117,11 @@ Result<Rope> read_rope(const gguf::File& file, const Keys& keys, const Config& c
   } else if (kind == "yarn") {
     rope.scaling = Rope::Scaling::kYarn;
     rope.frequency_scale = 1.0f / factor;
-    rope.ext_factor = 1.0f;
-    // The table multiplies by 1 + 0.1 ln(factor) where it mixes; taken out here so that the product is the magnitude.
-    // Rounded in libllama's order.
-    const float stretch = 1.0f / rope.frequency_scale;
-    rope.attention_factor = yarn_magnitude(stretch) * (1.0f / (1.0f + 0.1f * std::log(stretch)));
   } else {
     return make_error(ErrorKind::kModel, "unsupported model: rope scaling '%s' (supported: none, linear, yarn)",
                       gguf::printable(kind).c_str());
   }
+  EI_RETURN_IF_ERROR(read_yarn(keys, rope));
   rope.attention_factor *= attention_factor;
   return rope;
 }
@@ -124,6 +140,8 @@ Status read_windows(const gguf::File& file, const Keys& keys, const Family& fami
   EI_ASSIGN_OR_RETURN(local.base, keys.positive_or("rope.freq_base_swa", 10000.0f));
   local.original_context = config.ropes[0].original_context;
   local.ext_factor = config.ropes[0].ext_factor;
+  local.beta_fast = config.ropes[0].beta_fast;
+  local.beta_slow = config.ropes[0].beta_slow;
   local.attention_factor = config.ropes[0].attention_factor;
   local.scaling = config.ropes[0].scaling;
   config.ropes.push_back(local);

@@ -82,7 +82,7 @@ TEST(Questions, SwitchesOfLlamaCppAreTakenWithANote) {
   const Outcome outcome = run({"run", "-p", "x", "-n", "1", "--jinja", "-fa", "on", "-ngl", "0", "-t", "-1"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.err.find("note: --jinja changes nothing here"), std::string::npos) << outcome.err;
-  EXPECT_EQ(outcome.err.find("--gpu-layers"), std::string::npos) << "0 is what is done anyway";
+  EXPECT_NE(outcome.err.find("note: --gpu-layers changes nothing here"), std::string::npos) << outcome.err;
 }
 
 }  // namespace

@@ -67,6 +67,10 @@ std::unique_ptr<LlamaOracle> LlamaOracle::load(const std::string& path, const Or
   params.n_threads_batch = setup.threads;
   params.flash_attn_type = setup.flash ? LLAMA_FLASH_ATTN_TYPE_ENABLED : LLAMA_FLASH_ATTN_TYPE_DISABLED;
   params.swa_full = true;
+  params.yarn_ext_factor = setup.yarn.ext_factor;
+  params.yarn_attn_factor = setup.yarn.attn_factor;
+  params.yarn_beta_fast = setup.yarn.beta_fast;
+  params.yarn_beta_slow = setup.yarn.beta_slow;
   if (setup.f32_cache) {
     params.type_k = GGML_TYPE_F32;
     params.type_v = GGML_TYPE_F32;

@@ -9,12 +9,21 @@
 
 namespace ei::testing {
 
+// Its parameters of YaRN; -1: as the model says.
+struct OracleYarn {
+  float ext_factor = -1;
+  float attn_factor = -1;
+  float beta_fast = -1;
+  float beta_slow = -1;
+};
+
 // How libllama computes; the logits of any two setups differ by its own rounding alone.
 struct OracleSetup {
   int context = 512;
   bool f32_cache = false;  // keys and values in f32 (f16 otherwise, libllama's default)
   bool flash = false;      // attention in one fused kernel
   int threads = 1;         // each waits for the others by spinning: two on one core take ages
+  OracleYarn yarn = {};
 };
 
 class LlamaOracle {

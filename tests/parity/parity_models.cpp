@@ -65,11 +65,13 @@ std::string case_name(const ::testing::TestParamInfo<FamilyCase>& test) {
   return name;
 }
 
-std::unique_ptr<Engine> load_engine(const std::string& path, const std::string& backend, BackendOptions options) {
+std::unique_ptr<Engine> load_engine(const std::string& path, const std::string& backend, BackendOptions options,
+                                    gguf::Overrides overrides) {
   EngineOptions all;
   all.model_path = path;
   all.backend = backend;
   all.backend_options = std::move(options);
+  all.overrides = std::move(overrides);
   auto engine = Engine::load(all);
   EXPECT_TRUE(engine.ok()) << (engine.ok() ? "" : engine.error().message);
   return engine.ok() ? std::move(engine).value() : nullptr;

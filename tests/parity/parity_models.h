@@ -43,7 +43,8 @@ std::vector<FamilyCase> family_cases(std::span<const char* const> types);
 std::string case_name(const ::testing::TestParamInfo<FamilyCase>& test);
 
 // Null (and a failed expectation) when the model does not load.
-std::unique_ptr<Engine> load_engine(const std::string& path, const std::string& backend, BackendOptions options);
+std::unique_ptr<Engine> load_engine(const std::string& path, const std::string& backend, BackendOptions options,
+                                    gguf::Overrides overrides = {});
 // Logits [tokens, vocab] of every position of a fresh session.
 std::vector<float> our_logits(const Engine& engine, std::span<const int32_t> tokens, int64_t batch,
                               std::optional<DType> kv_type);

@@ -166,6 +166,36 @@ TEST(Rope, ScalingsMatchLibllama) {
   }
 }
 
+// What the --yarn flags put into the metadata means what libllama's parameters of the same names do.
+TEST(Rope, ParametersOfYarnMatchLibllama) {
+  for (const RandomRopeScaling scaling : {RandomRopeScaling::kYarn, RandomRopeScaling::kLinear}) {
+    for (const OracleYarn& yarn : {OracleYarn{.ext_factor = 0.0f, .attn_factor = 1.25f},
+                                   OracleYarn{.ext_factor = 0.5f, .beta_fast = 16.0f, .beta_slow = 2.0f}}) {
+      RandomModelSpec spec = small_spec("llama", "F32");
+      spec.rope_scaling = scaling;
+      spec.rope_original_context = 512;
+      const RandomModelFile file(spec);
+      const std::unique_ptr<LlamaOracle> oracle =
+          LlamaOracle::load(file.path(), {.context = 2048, .f32_cache = true, .yarn = yarn});
+      ASSERT_NE(oracle, nullptr);
+      gguf::Overrides overrides;
+      const auto put = [&](const char* name, float value) {
+        if (value >= 0) overrides.push_back({std::string("{arch}.rope.scaling.yarn_") + name, double{value}});
+      };
+      put("ext_factor", yarn.ext_factor);
+      put("attn_factor", yarn.attn_factor);
+      put("beta_fast", yarn.beta_fast);
+      put("beta_slow", yarn.beta_slow);
+      const std::unique_ptr<Engine> engine = load_engine(file.path(), "cpu", {}, overrides);
+      ASSERT_NE(engine, nullptr);
+      const std::vector<int32_t> tokens = random_tokens(1500, engine->config().vocab, 3);
+      const LogitsGap gap = compare_logits(our_logits(*engine, tokens, 512, DType::kF32), oracle->evaluate(tokens),
+                                           engine->config().vocab, kFloatNoise);
+      EXPECT_LE(gap.relative, kWorstRelative) << "ext factor " << yarn.ext_factor;
+    }
+  }
+}
+
 // The largest Gemma 3 scales its queries in a way of its own, known by its number of layers.
 TEST(Rope, GemmaOf62LayersMatchesLibllama) {
   RandomModelSpec spec = small_spec("gemma3", "F32");
