@@ -53,6 +53,11 @@ Result<ChatCommand> parse_chat_command(const std::string& line) {
   return ChatCommand{.verb = entry->verb, .argument = std::move(argument)};
 }
 
+bool is_chat_command(const std::string& line) {
+  const Result<ChatCommand> command = parse_chat_command(line);
+  return command.ok() && command->verb != ChatVerb::kMessage;
+}
+
 std::string chat_help() {
   std::string text;
   for (const ChatCommandEntry& entry : kChatCommands) {

@@ -27,6 +27,7 @@ struct ChatCommand {
 // A line that begins with a slash and a word of letters is a command; kUsage for one that is not known, and where a
 // file is missing or nothing may follow. Everything else is a message: "/etc/hosts is what?".
 Result<ChatCommand> parse_chat_command(const std::string& line);
+bool is_chat_command(const std::string& line);  // a known one, in its right form
 std::string chat_help();
 
 // The messages as JSON in a file: [{"role": ..., "content": ...}, ...].

@@ -13,6 +13,8 @@
 #include <histedit.h>
 #endif
 
+#include "cli/chat_commands.h"
+
 namespace ei::cli {
 
 namespace {
@@ -123,7 +125,9 @@ std::optional<std::string> LineEditor::read_message() {
     const bool continued = line->ends_with('\\');
     if (continued) line->pop_back();
     message += *line;
-    if (continued || (terminal_ && more_is_waiting())) {
+    // Typed while the model answered, a command and what follows it arrive together and are not one message.
+    const bool stands_alone = first && is_chat_command(message);
+    if (continued || (terminal_ && !stands_alone && more_is_waiting())) {
       message += '\n';
       continue;
     }

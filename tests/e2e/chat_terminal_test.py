@@ -104,6 +104,15 @@ class ChatTerminal(unittest.TestCase):
         self.assertEqual(len(answers), 3)
         self.assertEqual(answers[0], answers[1], "asked again, the most likely words are the same")
 
+    def test_a_command_that_arrives_with_other_lines_stands_alone(self):
+        chat = Chat()
+        chat.type("/help\nHow many\nboats?\n")
+        self.assertIn("/regen", chat.wait_for("pasted lines are one message"))
+        chat.wait_for("in the context")
+        chat.wait_for("> ")
+        self.assertEqual(self.users_words(chat), ["How many\nboats?"])
+        chat.leave()
+
     def test_earlier_messages_come_back(self):
         if "libedit" not in subprocess.run(["ldd", PROGRAM], text=True, capture_output=True).stdout:
             self.skipTest("built without libedit")
