@@ -8,7 +8,8 @@ namespace ei_python {
 using entropyinfer::Session;
 
 namespace {
-// {"entropy": float64 [segments, kv_heads], ...} of one layer; empty where it read everything.
+// {"entropy": float64 [kv_heads, segments], ...} of one layer, in the order of --dump-plan; empty where it read
+// everything.
 nb::dict layer_plan(const Session& session, int layer, int kv_heads) {
   const Session::PlanShape shape = taken(session.plan_shape(layer));
   nb::dict plan;
@@ -25,29 +26,31 @@ nb::dict layer_plan(const Session& session, int layer, int kv_heads) {
                                {"sink", &EiHeadPlan::sink},
                                {"budget", &EiHeadPlan::budget}};
   std::vector<EiHeadPlan> all;
-  for (int64_t i = 0; i < shape.segments; ++i)
-    for (int head = 0; head < kv_heads; ++head) all.push_back(taken(session.plan(layer, i, head)));
+  for (int head = 0; head < kv_heads; ++head)
+    for (int64_t i = 0; i < shape.segments; ++i) all.push_back(taken(session.plan(layer, i, head)));
   for (const Field& field : kFields) {
     std::vector<double> values;
     for (const EiHeadPlan& one : all) values.push_back(one.*field.value);
-    plan[field.name] = array_of(std::move(values), {segments, heads});
+    plan[field.name] = array_of(std::move(values), {heads, segments});
   }
   std::vector<int64_t> read;
   std::vector<int64_t> numbers;
   std::vector<uint8_t> dense;
   nb::list blocks;
-  for (size_t i = 0; i < segments; ++i) {
-    numbers.push_back(all[i * heads].segment);
-    dense.push_back(all[i * heads].dense != 0 ? 1 : 0);
-    nb::list of_segment;
-    for (size_t head = 0; head < heads; ++head) {
-      const EiHeadPlan& one = all[i * heads + head];
-      read.push_back(one.read);
-      of_segment.append(array_of(std::vector<int32_t>(one.blocks, one.blocks + one.num_blocks), {one.num_blocks}));
-    }
-    blocks.append(of_segment);
+  for (size_t i = 0; i < segments; ++i) {  // the same of every kv_head
+    numbers.push_back(all[i].segment);
+    dense.push_back(all[i].dense != 0 ? 1 : 0);
   }
-  plan["read"] = array_of(std::move(read), {segments, heads});
+  for (size_t head = 0; head < heads; ++head) {
+    nb::list of_head;
+    for (size_t i = 0; i < segments; ++i) {
+      const EiHeadPlan& one = all[head * segments + i];
+      read.push_back(one.read);
+      of_head.append(array_of(std::vector<int32_t>(one.blocks, one.blocks + one.num_blocks), {one.num_blocks}));
+    }
+    blocks.append(of_head);
+  }
+  plan["read"] = array_of(std::move(read), {heads, segments});
   plan["segment"] = array_of(std::move(numbers), {segments});
   plan["dense"] = array_of(std::move(dense), {segments});
   plan["blocks"] = blocks;

@@ -102,9 +102,10 @@ class Engine:
 
     def plans(self, prompt: Prompt, *, method: str = "entropyinfer",
               method_options: str = "threshold=0") -> list[dict[str, Any]]:
-        """What the method measured and chose in each layer, as arrays [segments, kv_heads]: entropy, row_entropy, far,
-        sink, budget, read; and dense [segments], blocks [segments][kv_heads]. Empty for a layer that read everything.
-        The options let the method choose from the beginning, not only behind its threshold."""
+        """What the method measured and chose in each layer, as arrays [kv_heads, segments]: entropy, row_entropy, far,
+        sink, budget, read; and segment (its number in the text) and dense [segments], blocks [kv_heads][segments]: the
+        order of entropies() and of --dump-plan. Empty for a layer that read everything. The options let the method
+        choose from the beginning, not only behind its threshold."""
         session = self.session(method=method, method_options=method_options, keep_plan=True)
         session.prefill(self._tokens(prompt), _go_on)
         return [session.layer_plan(layer, self.info["kv_heads"]) for layer in range(self.info["layers"])]
@@ -114,11 +115,11 @@ class Engine:
         """[layers, kv_heads, segments]: entropy of each head's attention to distant text, in nats; NaN where a layer
         was not measured."""
         plans = self.plans(prompt, method=method, method_options=method_options)
-        segments = max((len(plan["entropy"]) for plan in plans if plan), default=0)
+        segments = max((len(plan["segment"]) for plan in plans if plan), default=0)
         entropies = np.full((len(plans), self.info["kv_heads"], segments), np.nan)
         for layer, plan in enumerate(plans):
             if plan:
-                entropies[layer] = plan["entropy"].T
+                entropies[layer, :, :len(plan["segment"])] = plan["entropy"]
         return entropies
 
     def _tokens(self, prompt: Prompt) -> list[int]:

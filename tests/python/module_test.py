@@ -78,12 +78,18 @@ class Module(unittest.TestCase):
         self.assertGreater(entropies.shape[2], 5)
         self.assertTrue(np.nanmax(entropies) > 0)
         plan = plans[-1]
-        self.assertEqual(plan["budget"].shape, (entropies.shape[2], info["kv_heads"]))
+        self.assertEqual(plan["budget"].shape, entropies.shape[1:])
+        for layer, one in enumerate(plans):
+            np.testing.assert_array_equal(one["entropy"], entropies[layer, :, :len(one["segment"])])
         sparse = np.flatnonzero(plan["dense"] == 0)
         self.assertGreater(len(sparse), 0)
-        blocks = plan["blocks"][sparse[0]][0]
-        self.assertEqual(len(blocks) * plan["block_tokens"], plan["read"][sparse[0], 0])
-        self.assertTrue(np.all(np.diff(blocks) > 0))
+        for head in range(info["kv_heads"]):
+            blocks = plan["blocks"][head][sparse[0]]
+            self.assertEqual(len(blocks) * plan["block_tokens"], plan["read"][head, sparse[0]])
+            self.assertTrue(np.all(np.diff(blocks) > 0))
+        dense = np.flatnonzero(plan["dense"])
+        np.testing.assert_array_equal(plan["read"][:, dense], np.broadcast_to(
+            plan["segment"][dense] * plan["segment_tokens"], (info["kv_heads"], len(dense))))
 
     def test_other_threads_run_meanwhile(self):
         turns = []
