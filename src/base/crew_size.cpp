@@ -11,7 +11,7 @@ constexpr double kWindow = 0.04;  // seconds
 // What was found holds for so many times as long as the slower way took: looking again costs a tenth at most.
 constexpr double kHolds = 10;
 constexpr double kGuessedAlone = 0.25;  // seconds
-constexpr double kGuessesLongest = 2;   // seconds
+constexpr double kGuessesLongest = 10;  // seconds
 constexpr double kGuessesDoubted = 60;  // seconds, behind a wrong one
 }  // namespace
 

@@ -16,7 +16,7 @@ class CrewSize {
   int begin(double now_s, double cpu_s);
   void end(double now_s, double cpu_s);
   // In front of a first job: so many cores are thought to be idle. Where that is not half of the threads, one does the
-  // jobs of the next moment, and of two seconds if the guess is made again; where all threads find a core then, such a
+  // jobs of the next moment, and of ten seconds if the guess is made again; where all threads find a core then, such a
   // guess is not followed for a while.
   void expect(double now_s, int idle);
   bool guess_ended(double now_s) const;  // time to ask the system again

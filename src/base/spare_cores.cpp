@@ -8,14 +8,16 @@ namespace {
 constexpr double kSpareWindow = 0.04;  // seconds
 // Share of the threads' time that others took: below, all go on.
 constexpr double kSpareCrowded = 0.25;
-// What was found holds for so many times as long as finding it took, and no longer than this: others come and go.
+// What was found holds for so many times as long as finding it took, and no longer than this, for others come and go;
+// but where one piece took long beside them, looking again must not cost more than what is between two looks.
 constexpr double kSpareHolds = 10;
-constexpr double kSpareHoldsMost = 2;  // seconds
-constexpr double kSparePause = 0.005;  // between two pieces: nothing ran because there was nothing to do
-constexpr double kAlmost = 0.25;       // of a core counts as one more
-constexpr double kGuessHolds = 0.25;   // seconds
-constexpr double kGuessLongest = 2;    // seconds
-constexpr double kGuessDoubted = 60;   // seconds, behind a wrong one
+constexpr double kSpareHoldsMost = 2;   // seconds
+constexpr double kSpareHoldsLeast = 5;  // times as long as finding it took
+constexpr double kSparePause = 0.005;   // between two pieces: nothing ran because there was nothing to do
+constexpr double kAlmost = 0.25;        // of a core counts as one more
+constexpr double kGuessHolds = 0.25;    // seconds
+constexpr double kGuessLongest = 2;     // seconds
+constexpr double kGuessDoubted = 60;    // seconds, behind a wrong one
 }  // namespace
 
 void SpareCores::expect(double now_s, int idle) {
@@ -57,7 +59,7 @@ void SpareCores::end(double now_s, double cpu_s) {
   expected_ = false;
   if (!crowded) return;
   fewer_ = std::clamp(static_cast<int>(cores + kAlmost), 1, threads_ - 1);
-  fewer_until_ = now_s + std::min(kSpareHolds * wall_s, kSpareHoldsMost);
+  fewer_until_ = now_s + std::max(std::min(kSpareHolds * wall_s, kSpareHoldsMost), kSpareHoldsLeast * wall_s);
 }
 
 }  // namespace ei

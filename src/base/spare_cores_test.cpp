@@ -56,6 +56,14 @@ TEST(SpareCores, LookAgainAndTakeAllWhenTheOthersHaveGone) {
   EXPECT_EQ(count_of(later, 4), static_cast<int64_t>(later.size()));
 }
 
+TEST(SpareCores, ALookThatTookLongIsNotTakenAgainSoon) {
+  SpareCores crew(2);
+  double now = 5;
+  const std::vector<int> taken = spare_run(crew, now, 1, 0.8, 60);  // beside others 4 s a piece
+  EXPECT_LE(count_of(taken, 2), 3);
+  EXPECT_GE(count_of(taken, 1), 50);
+}
+
 TEST(SpareCores, PausesAreNotTakenForOthers) {
   SpareCores crew(2);
   double now = 5;
