@@ -11,6 +11,7 @@
 #include "backend/host_memory.h"
 #include "base/clock.h"
 #include "base/cores.h"
+#include "base/units.h"
 #include "kernels/simd/cpu_target.h"
 
 namespace ei {
@@ -39,8 +40,8 @@ class CpuBackend : public Backend {
       }
       dense += ", ggml for generation";
     }
-    return str_format("cpu: %d threads, attention %s, dense maths %s", device_->threads(), attention.c_str(),
-                      dense.c_str());
+    return str_format("cpu: %s, attention %s, dense maths %s", counted(device_->threads(), "thread").c_str(),
+                      attention.c_str(), dense.c_str());
   }
 
   int64_t preferred_chunk() const override { return 1024; }
@@ -136,8 +137,8 @@ class GgmlBackend : public CpuBackend {
       : CpuBackend(std::move(device), nullptr, std::move(options)) {}
   std::string_view name() const override { return "ggml"; }
   std::string describe(DType, DType, std::span<const HostTensor>) const override {
-    return str_format("ggml: %d threads, every step as libllama computes it without flash attention",
-                      device().threads());
+    return "ggml: " + counted(device().threads(), "thread") +
+           ", every step as libllama computes it without flash attention";
   }
   int64_t preferred_chunk() const override { return 512; }
   bool decodes_together() const override { return false; }  // ggml rounds by the number of rows

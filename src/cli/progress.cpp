@@ -25,7 +25,8 @@ std::string about(double seconds) {
 std::string rate_text(const BarState& state) {
   if (state.elapsed_s <= 0 || state.done <= 0) return "";
   const double rate = static_cast<double>(state.done) / state.elapsed_s;
-  return str_format(", %.0f tokens/s, about %s left", rate, about(state.left_s).c_str());
+  const std::string left = state.done < state.total ? ", about " + about(state.left_s) + " left" : "";
+  return str_format(", %.0f tokens/s", rate) + left;
 }
 }  // namespace
 
