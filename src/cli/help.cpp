@@ -2,6 +2,8 @@
 #include <array>
 
 #include "cli/options.h"
+#include "policy/kv/option_table.h"
+#include "policy/prefill/option_table.h"
 #include "policy/registry.h"
 
 namespace ei::cli {
@@ -9,7 +11,7 @@ namespace ei::cli {
 namespace {
 constexpr size_t kColumns = 100;
 constexpr size_t kHelpColumn = 34;
-constexpr size_t kNameColumn = 24;  // of methods
+constexpr size_t kNameColumn = 25;  // of methods
 
 // What everyone needs, in this order.
 constexpr std::array<std::string_view, 6> kFirst = {"model", "prompt", "file", "predict", "ctx-size", "method"};
@@ -52,10 +54,27 @@ std::string describe(const Option& option, const Settings& standards) {
   return hang(line, kHelpColumn, help);
 }
 
+// How much a method reads and keeps, by the options that say so.
+template <typename Options>
+void add_amounts(const std::vector<policy::OptionSpec<Options>>& table, const Options& preset, std::string& amounts) {
+  constexpr std::array<std::string_view, 5> kAmounts = {"density", "cover", "base-budget", "kv-budget", "kv-read"};
+  for (const policy::OptionSpec<Options>& spec : table) {
+    const std::string value = policy::option_default(spec, preset);
+    const bool shown = std::find(kAmounts.begin(), kAmounts.end(), spec.name) != kAmounts.end();
+    if (!shown || value.empty() || value == "0") continue;
+    amounts += (amounts.empty() ? "" : ", ") + std::string(spec.name) + " " + value;
+  }
+}
+
 std::string method_list() {
   std::string list = "\nMethods (`entropyinfer methods` says whose they are and what is different here):\n";
-  for (const policy::Method& method : policy::methods())
-    list += hang("  " + std::string(method.name), kNameColumn, std::string(method.summary));
+  for (const policy::Method& method : policy::methods()) {
+    std::string amounts;
+    add_amounts(policy::prefill_option_table(), method.prefill, amounts);
+    add_amounts(policy::kv_option_table(), method.kv, amounts);
+    if (!amounts.empty()) amounts = " (" + amounts + ")";
+    list += hang("  " + std::string(method.name), kNameColumn, std::string(method.summary) + amounts);
+  }
   return list;
 }
 

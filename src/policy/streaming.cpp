@@ -59,7 +59,7 @@ std::unique_ptr<Made> make(const Options& options, const Shape& shape) {
 Entry streaming_entry() {
   const KvOptions kv{.rule = {"streaming"}, .gap = -1, .kernel = 1, .sinks = 4};
   return {.method = {.name = "streaming",
-                     .summary = "StreamingLLM: the first tokens and the latest ones, of the prompt and of the cache",
+                     .summary = "StreamingLLM: the first and the latest",
                      .paper = "Xiao et al., 2023, arXiv 2309.17453",
                      .changes = "keys keep their positions; the sinks of a prompt are its first block",
                      .prefill = {.rule = {"streaming"}, .layer_skip = 0, .select = BlockRank::kAdaptive},

@@ -13,7 +13,7 @@ Entry adakv_entry() {
                          .kernel = 7,
                          .rounding = KvRounding::kReleased};
   return {.method = {.name = "adakv",
-                     .summary = "AdaKV: as snapkv, the slots of a layer shared out among its kv_heads by score",
+                     .summary = "AdaKV: as snapkv, kv_heads share a layer's slots by score",
                      .paper = "Feng et al., 2024, arXiv 2407.11550",
                      .kv = preset},
           .kv = {.name = "adakv",

@@ -13,8 +13,7 @@ Entry entropy_kv_entry() {
                          .layers = KvLayers::kEntropy,
                          .granularity = KvGranularity::kLayer};
   return {.method = {.name = "entropy-kv",
-                     .summary = "entropy-guided KV caching: dense prefill, then layers of high entropy keep more, one "
-                                "set of tokens for all heads of a layer",
+                     .summary = "entropy-guided caching: layers of high entropy keep more",
                      .paper = "Kim & Jung, 2025, Mathematics 13(15):2366",
                      .changes = "the mapping from entropies to budgets is ours: theirs was not available",
                      .kv = preset},

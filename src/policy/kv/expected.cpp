@@ -35,8 +35,7 @@ Entry expected_entry() {
                          .queries = QuerySource::kSampled,
                          .samples = 128};
   return {.method = {.name = "expected",
-                     .summary = "Expected Attention: dense prefill, then the slots that future queries are expected to "
-                                "attend to",
+                     .summary = "Expected Attention: what future queries should attend to",
                      .paper = "Devoto et al., 2025, arXiv 2510.00636",
                      .changes = "mean and covariance of sampled queries, not of all",
                      .kv = preset},

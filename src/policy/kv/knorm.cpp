@@ -29,7 +29,7 @@ std::unique_ptr<KvMethod> make_knorm_method(const KvOptions& options, const KvSh
 Entry knorm_entry() {
   const KvOptions preset{.rule = {"knorm"}, .gap = -1, .kernel = 1};
   return {.method = {.name = "knorm",
-                     .summary = "Knorm: dense prefill, then the slots of the shortest keys",
+                     .summary = "Knorm: the slots of the shortest keys",
                      .paper = "Devoto et al., 2024, arXiv 2406.11430",
                      .changes = "again every --kv-repeat generated tokens",
                      .kv = preset},

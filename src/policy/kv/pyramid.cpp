@@ -13,7 +13,7 @@ Entry pyramid_entry() {
                          .kernel = 7,
                          .layers = KvLayers::kPyramid};
   return {.method = {.name = "pyramid",
-                     .summary = "PyramidKV: as snapkv, the first layers keep more than the last",
+                     .summary = "PyramidKV: as snapkv, the first layers keep more",
                      .paper = "Cai et al., 2024, arXiv 2406.02069",
                      .changes = "budgets sum exactly; the heads of a group choose together",
                      .kv = preset},
@@ -33,7 +33,7 @@ Entry ada_pyramid_entry() {
                          .layers = KvLayers::kPyramid,
                          .rounding = KvRounding::kReleased};
   return {.method = {.name = "ada-pyramid",
-                     .summary = "Ada-Pyramid: as adakv, the first layers keep more than the last",
+                     .summary = "Ada-Pyramid: as adakv, the first layers keep more",
                      .paper = "Feng et al., 2024, arXiv 2407.11550",
                      .changes = "where everything fits, everything stays",
                      .kv = preset},

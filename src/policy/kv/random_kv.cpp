@@ -35,9 +35,7 @@ std::unique_ptr<KvMethod> make_random_kv(const KvOptions& options, const KvShape
 Entry random_kv_entry() {
   const KvOptions preset{.rule = {"random"}, .gap = -1, .repeat = 0, .kernel = 1};
   return {
-      .method = {.name = "random-kv",
-                 .summary = "dense prefill, then any slots: the floor that every method must beat",
-                 .kv = preset},
+      .method = {.name = "random-kv", .summary = "any slots: the floor that every method must beat", .kv = preset},
       .kv = {
           .name = "random", .about = "any slots", .preset = preset, .make = make_random_kv, .scores_attention = false}};
 }

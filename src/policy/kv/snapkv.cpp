@@ -7,7 +7,7 @@ namespace ei::policy {
 Entry snapkv_entry() {
   const KvOptions preset{.rule = {"snapkv"}, .gap = -1, .repeat = 0, .pooling = Pooling::kMax, .kernel = 7};
   return {.method = {.name = "snapkv",
-                     .summary = "SnapKV: dense prefill, then one compression by what the end of the prompt attends to",
+                     .summary = "SnapKV: what the end of the prompt attends to, once",
                      .paper = "Li et al., 2024, arXiv 2404.14469",
                      .changes = "the heads of a group choose together; --kv-granularity head: each for itself",
                      .kv = preset},

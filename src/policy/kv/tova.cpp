@@ -7,7 +7,7 @@ namespace ei::policy {
 Entry tova_entry() {
   const KvOptions preset{.rule = {"tova"}, .gap = -1, .window = 1, .kernel = 1, .granularity = KvGranularity::kLayer};
   return {.method = {.name = "tova",
-                     .summary = "TOVA: dense prefill, then what the last query attends to, one set of tokens a layer",
+                     .summary = "TOVA: what the last query attends to, alike in all heads",
                      .paper = "Oren et al., 2024, arXiv 2401.06104",
                      .changes = "many slots at once instead of one a token",
                      .kv = preset},

@@ -40,8 +40,7 @@ std::unique_ptr<PrefillMethod> make_cumulative_method(const PrefillOptions& opti
 
 Entry cumulative_entry() {
   return {.method = {.name = "cumulative",
-                     .summary = "FlexPrefill, XAttention: blocks until a share of the estimated attention is covered; "
-                                "the whole cache kept",
+                     .summary = "FlexPrefill, XAttention: up to a share",
                      .paper = "Lai et al., 2025, arXiv 2502.20766; Xu et al., 2025, arXiv 2503.16428",
                      .changes = "blocks are estimated by mid-ranges; the last segment reads everything",
                      .prefill = {.rule = {"cumulative"},

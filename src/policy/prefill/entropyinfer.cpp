@@ -279,8 +279,7 @@ std::unique_ptr<PrefillMethod> make_entropy_method(const PrefillOptions& options
 Entry entropyinfer_entry() {
   return {
       .method = {.name = "entropyinfer",
-                 .summary = "sparse prefill, entropies of sampled attention divide what is read; repeated latent KV "
-                            "compression",
+                 .summary = "reads and keeps by entropies of attention",
                  .paper = "Xu et al., 2026, arXiv 2606.09508",
                  .changes = "budgets by entropies of sampled attention, ragged per kv_head, blocks by peak scores; "
                             "compression repeats",

@@ -45,7 +45,7 @@ std::unique_ptr<PrefillMethod> make_fixed_method(const PrefillOptions& options, 
 
 Entry fixed_entry() {
   return {.method = {.name = "critiprefill",
-                     .summary = "CritiPrefill: sparse prefill with one fixed budget; the whole cache kept",
+                     .summary = "CritiPrefill: every segment reads as many blocks",
                      .paper = "Lv et al., 2024, arXiv 2409.12490",
                      .prefill = {.rule = PrefillRule::kFixed, .block = 32, .layer_fusion = true}},
           .prefill = {.name = "fixed", .make = make_fixed_method}};

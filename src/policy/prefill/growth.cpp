@@ -92,8 +92,7 @@ std::unique_ptr<PrefillMethod> make_growth_method(const PrefillOptions& options,
 
 Entry growth_entry() {
   return {.method = {.name = "entropyinfer-released",
-                     .summary = "EntropyInfer as its authors released it: one budget per layer, blocks by probability, "
-                                "one compression",
+                     .summary = "EntropyInfer as its authors released it",
                      .paper = "Xu et al., 2026, arXiv 2606.09508",
                      .changes = "keys are masked by true positions; groups share a cache",
                      .prefill = {.rule = PrefillRule::kGrowth,

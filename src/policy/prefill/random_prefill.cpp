@@ -48,7 +48,7 @@ std::unique_ptr<PrefillMethod> make_random_prefill(const PrefillOptions& options
 
 Entry random_prefill_entry() {
   return {.method = {.name = "random-prefill",
-                     .summary = "any blocks of the prompt: the floor that every method must beat; the whole cache kept",
+                     .summary = "any blocks: the floor that every method must beat",
                      .prefill = {.rule = {"random"}, .layer_skip = 0}},
           .prefill = {
               .name = "random", .about = "any blocks", .make = make_random_prefill, .select = BlockRank::kMidrange}};

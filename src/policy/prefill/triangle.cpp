@@ -43,7 +43,7 @@ std::unique_ptr<PrefillMethod> make_triangle_method(const PrefillOptions& option
 Entry triangle_entry() {
   return {.method =
               {.name = "triangle",
-               .summary = "TriangleMix: deep layers read the sink and the latest tokens; the whole cache kept",
+               .summary = "TriangleMix: deep layers read the first and the latest",
                .paper = "He et al., 2025, arXiv 2507.21526",
                .changes = "the end that reads everything is a whole segment",
                .prefill = {.rule = {"triangle"}, .base_budget = 512, .layer_skip = 0, .select = BlockRank::kAdaptive}},
