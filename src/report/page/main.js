@@ -34,9 +34,10 @@ function writeAnswer() {
   const { prompt: begin, answer, generated } = data.tokens;
   if (generated === 0) return;
   const text = (from, to) => escape(pieces.slice(from, to).join(""));
+  const compressedBehind = data.run.kv.compressions > 0 && option("kv-gap", -1) >= answer;
   $("answer").innerHTML = `<b>Answer</b>${text(begin, begin + answer)}` + (answer < generated
     ? `<span class="behind">${text(begin + answer, begin + generated)}</span><b>Grey: went on behind the model's end ` +
-      `token${data.run.kv.compressions > 0 ? " to reach the first compression" : ""}.</b>` : "");
+      `token${compressedBehind ? " to reach the first compression" : ""}.</b>` : "");
 }
 
 function writeOptions() {
