@@ -11,7 +11,7 @@ constexpr double kWindow = 0.04;  // seconds
 // What was found holds for so many times as long as the slower way took: looking again costs a tenth at most.
 constexpr double kHolds = 10;
 constexpr double kGuessedAlone = 0.25;  // seconds
-constexpr double kGuessesLongest = 10;  // seconds
+constexpr double kGuessesLongest = 2;   // seconds
 constexpr double kGuessesDoubted = 60;  // seconds, behind a wrong one
 }  // namespace
 
@@ -34,6 +34,11 @@ bool CrewSize::guess_ended(double now_s) const {
 int CrewSize::begin(double now_s, double cpu_s) {
   employed_ = trial_ || now_s < alone_until_ ? 1 : threads_;
   begin_s_ = now_s;
+  if (employed_ == threads_) alone_begin_s_ = 0;
+  if (employed_ == 1 && alone_begin_s_ == 0) {
+    alone_begin_s_ = now_s;
+    alone_begin_cpu_s_ = cpu_s;
+  }
   if (employed_ == threads_ && jobs_ == 0) {
     window_begin_s_ = now_s;
     window_begin_cpu_s_ = cpu_s;
@@ -47,7 +52,9 @@ void CrewSize::end(double now_s, double cpu_s) {
   if (employed_ == threads_) {
     ++jobs_;
     if (now_s - window_begin_s_ >= kWindow) look_at_crew(now_s, cpu_s);
-  } else if (trial_) {
+  } else if (!trial_) {
+    look_at_one(now_s, cpu_s);
+  } else {
     trial_ = false;
     if (wall_s < crew_s_) {
       alone_until_ = now_s + kHolds * crew_s_;
@@ -55,6 +62,16 @@ void CrewSize::end(double now_s, double cpu_s) {
       no_trial_until_ = now_s + kHolds * wall_s;
     }
   }
+}
+
+// One thread that does not find a core confirms the guess: all of them need not be tried, which beside many others may
+// take minutes.
+void CrewSize::look_at_one(double now_s, double cpu_s) {
+  const double wall_s = now_s - alone_begin_s_;
+  if (wall_s < kWindow) return;
+  if (expected_ && cpu_s - alone_begin_cpu_s_ < (1 - kCrowded) * wall_s) guess_begin_s_ = now_s;
+  alone_begin_s_ = now_s;
+  alone_begin_cpu_s_ = cpu_s;
 }
 
 void CrewSize::look_at_crew(double now_s, double cpu_s) {

@@ -16,13 +16,14 @@ class CrewSize {
   int begin(double now_s, double cpu_s);
   void end(double now_s, double cpu_s);
   // In front of a first job: so many cores are thought to be idle. Where that is not half of the threads, one does the
-  // jobs of the next moment, and of ten seconds if the guess is made again; where all threads find a core then, such a
-  // guess is not followed for a while.
+  // jobs of the next moment, and of two seconds if the guess is made again, and longer as long as the one does not find
+  // a core all the time; where all threads find a core then, such a guess is not followed for a while.
   void expect(double now_s, int idle);
   bool guess_ended(double now_s) const;  // time to ask the system again
 
  private:
   void look_at_crew(double now_s, double cpu_s);
+  void look_at_one(double now_s, double cpu_s);
 
   int threads_;
   int employed_ = 0;    // in the job that runs
@@ -33,6 +34,8 @@ class CrewSize {
   double no_trial_until_ = 0;
   bool expected_ = false;  // nobody has looked since the last guess
   double guess_begin_s_ = 0;
+  double alone_begin_s_ = 0;  // of the look at jobs that one thread does; 0: none
+  double alone_begin_cpu_s_ = 0;
   double doubted_until_ = 0;
   // Jobs with all threads since the last look. The system brings the time of threads up to date every few milliseconds
   // only, so one short job says nothing.

@@ -107,6 +107,22 @@ TEST(CrewSize, IsOneFromTheFirstJobWhereHalfOfTheCoresAreNotIdle) {
   EXPECT_EQ(crew.begin(clock.now, clock.shown), kThreads);
 }
 
+// Beside many others a job with all threads may take minutes, and one thread that is put aside knows of them.
+TEST(CrewSize, IsOneAsLongAsTheOneIsPutAside) {
+  for (const bool put_aside : {true, false}) {
+    Clock clock;
+    CrewSize crew(kThreads);
+    crew.expect(clock.now, 0);
+    int with_all = 0;
+    for (int round = 0; round < 40; ++round) {
+      const Machine machine{.crew_s = 60, .alone_s = 0.1, .lost = put_aside ? 0.8 : 0.0};
+      with_all += work(crew, machine, clock, 0.26).jobs_with_all;
+      if (crew.guess_ended(clock.now)) crew.expect(clock.now, 0);
+    }
+    EXPECT_EQ(with_all > 0, !put_aside);
+  }
+}
+
 TEST(CrewSize, AWrongGuessIsNotMadeAgainSoon) {
   Clock clock;
   CrewSize crew(kThreads);
