@@ -140,6 +140,17 @@ TEST(Inspect, GoesOnBehindTheFirstCompressionByItself) {
   EXPECT_GE(data["run"]["kv"]["compressions"], 1);
 }
 
+TEST(Inspect, SaysOfAShortTextThatNothingWasLeftOut) {
+  const std::string path = write_file("short.html", "");
+  ASSERT_EQ(run({"inspect", "-p", "The river runs down.", "-o", path, "-n", "2"}).code, 0);
+  const std::string page = read_file(path);
+  EXPECT_NE(page.find("id=\"idle\""), std::string::npos);
+  const json idle = data_of(page)["run"]["idle"];
+  ASSERT_EQ(idle.size(), 2u) << idle;
+  EXPECT_NE(idle[0].get<std::string>().find("the prompt was read whole"), std::string::npos) << idle;
+  EXPECT_NE(idle[1].get<std::string>().find("the cache was not compressed"), std::string::npos) << idle;
+}
+
 TEST(Inspect, ShowsADenseMethodToo) {
   const std::string path = write_file("dense.html", "");
   const Outcome outcome = run({"inspect", "-p", "The river runs down.", "-o", path, "--method", "full", "-n", "2"});

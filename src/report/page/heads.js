@@ -67,7 +67,8 @@ function drawHeads() {
     for (let s = 0; s < numSegments; ++s) {
       const value = metric.value(head, s);
       const named = metric.names ? color(value) : null;
-      const shade = value === null ? color("panel") : css(ramp(high > low ? (value - low) / (high - low) : 1));
+      const level = high > low ? (value - low) / (high - low) : Number(high > 0);
+      const shade = value === null ? color("panel") : css(ramp(level));
       context.fillStyle = named ?? shade;
       context.fillRect(x(s), glance.top + i * glance.row, x(s + 1) - x(s) + 0.3, glance.row - (glance.row > 8 ? 1 : 0));
     }

@@ -18,6 +18,7 @@ function drawFacts() {
     card(megabytes(kv.bytes_full), "KV cache without compression") +
     card(megabytes(kv.bytes), kv.compressions > 0 ? `KV cache now, ${kv.compressions} × compressed`
       : "KV cache now, not compressed");
+  $("idle").innerHTML = (run.idle ?? []).map((why) => `<p><b>Nothing left out:</b> ${escape(why)}.</p>`).join("");
   const spent = [["profile: scores and entropies", prefill.profile_ms], ["plan: choosing blocks", prefill.plan_ms],
     ["attention", prefill.attention_ms], ["matrix products", prefill.matmul_ms]];
   const rest = run.timings.prompt_ms - spent.reduce((sum, part) => sum + part[1], 0);
