@@ -42,8 +42,8 @@ Result<RunReport> say(const CommandContext& context, Session& session, Conversat
   return report;
 }
 
-// What an answer cost, on one line.
-void print_turn(const Console& console, const RunReport& report) {
+// What an answer cost, on one line; and why the method did nothing.
+void print_turn(const Console& console, const RunReport& report, bool says_why_idle) {
   const auto count = [](int64_t tokens) { return static_cast<long long>(tokens); };
   std::string line = counted(report.stats.prompt_tokens, "token") + " read";
   if (report.cached_tokens > 0) line += str_format(" (%lld cached)", count(report.cached_tokens));
@@ -57,6 +57,7 @@ void print_turn(const Console& console, const RunReport& report) {
         console.dim(str_format("%lld tokens were read to answer; the whole text stays for later turns "
                                "(--kv-free gives its memory back)",
                                count(report.kv_tokens_kept))));
+  if (!says_why_idle) return;
   for (const std::string& why : report.acted.idle) console.note("note: " + why);
 }
 
@@ -141,7 +142,10 @@ class Talk {
     if (context_.console.stdout_closed()) return std::optional<int>(exit_code(ErrorKind::kRuntime));
     if (report.ok()) {
       last_ = *report;
-      settings.verbose ? print_timings(context_.console, *report) : print_turn(context_.console, *report);
+      // That a method did nothing is said once, and again when it has acted in between.
+      const std::pair<bool, bool> acted = {report->acted.prefill, report->acted.kv};
+      const bool news = std::exchange(told_, acted) != acted;
+      settings.verbose ? print_timings(context_.console, *report) : print_turn(context_.console, *report, news);
       if (report->failure) return *report->failure;
     }
     const bool interrupted = context_.interrupts.interrupted();
@@ -159,6 +163,7 @@ class Talk {
   LineEditor editor_;
   std::string about_{};  // texts for the next message
   std::optional<RunReport> last_{};
+  std::optional<std::pair<bool, bool>> told_{};  // which half of the method had acted when the user last heard of it
 };
 }  // namespace
 

@@ -6,7 +6,7 @@ namespace ei {
 
 std::string Session::State::why_all_was_read() const {
   const policy::PrefillOptions& options = planner->options();
-  const int64_t tokens = store.next_position();
+  const int64_t tokens = planner->prompt_end();
   bool plans = false;
   for (int layer = 0; layer < model.num_layers(); ++layer) plans = plans || planner->plans(layer);
   if (!plans) return "the prompt was read whole: no layer of this model attends beyond a sliding window";

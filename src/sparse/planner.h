@@ -34,6 +34,7 @@ class Planner {
 
   // A prompt that ends at position `end` will be read.
   Status begin_prompt(int64_t end);
+  int64_t prompt_end() const { return walk_.prompt_end(); }  // of the last one
   // Where a chunk of about `batch` tokens that begins at `first` ends: at a segment, or with the prompt.
   int64_t chunk_end(int64_t first, int64_t batch) const { return walk_.chunk_end(first, batch); }
   // At most, of a prompt of `tokens` tokens that are still to be read.

@@ -113,6 +113,16 @@ class ChatTerminal(unittest.TestCase):
         self.assertEqual(self.users_words(chat), ["How many\nboats?"])
         chat.leave()
 
+    def test_that_a_method_did_nothing_is_said_once(self):
+        chat = Chat("--method", "entropyinfer")
+        notes = []
+        for message in ("hello", "and then?"):
+            chat.type(message + "\n")
+            chat.wait_for("in the context")
+            notes.append(chat.wait_for("\n> ").count("note: the prompt was read whole"))
+        self.assertEqual(notes, [1, 0])
+        chat.leave()
+
     def test_earlier_messages_come_back(self):
         if "libedit" not in subprocess.run(["ldd", PROGRAM], text=True, capture_output=True).stdout:
             self.skipTest("built without libedit")
