@@ -9,9 +9,10 @@ constexpr int64_t kTileWeights = 4;    // rows of weights that a kernel takes
 constexpr int64_t kPieceWeights = 32;  // and that a worker takes
 }  // namespace
 
-const FewRowsKernel* choose_few_rows(std::string_view isa) {
+const FewRowsKernel* choose_few_rows(FewRowsForm form, std::string_view isa) {
+  if (form == FewRowsForm::kNone) return nullptr;
 #if defined(__aarch64__)
-  const FewRowsKernel& kernel = i8mm_few_rows();
+  const FewRowsKernel& kernel = form == FewRowsForm::kQ4_1 ? i8mm_few_rows() : i8mm_few_rows_q8();
   if ((isa.empty() || isa == kernel.name) && kernel.usable()) return &kernel;
 #else
   static_cast<void>(isa);
