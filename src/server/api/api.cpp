@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <ctime>
-#include <random>
 
 #include "base/clock.h"
 
@@ -42,14 +41,6 @@ const std::vector<Route>& routes() {
       {"GET", "/metrics", route_metrics},
   };
   return table;
-}
-
-std::string random_name() {
-  static constexpr char kLetters[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-  std::random_device device;
-  std::string name(24, '0');
-  for (char& letter : name) letter = kLetters[device() % (sizeof kLetters - 1)];
-  return name;
 }
 
 Facts facts_of(const Api& api, const char* id_prefix) {

@@ -121,6 +121,17 @@ class MessageReader {
 };
 }  // namespace
 
+const std::string* shelved_text(Fields& fields, TextShelf& shelf, const Json& part) {
+  if (!part.is_object() || !part.contains("text_id") || !part["text_id"].is_string()) return nullptr;
+  const std::string* text = shelf.find(part["text_id"].get<std::string>());
+  if (text == nullptr)
+    fields.fail({.status = 404,
+                 .type = "not_found_error",
+                 .message = "'text_id' names no text that is here, or no longer: send it to /texts again",
+                 .param = "text_id"});
+  return text;
+}
+
 std::vector<text::Message> read_messages(Fields& fields, TextShelf& shelf) {
   const Json* given = fields.find("messages");
   MessageReader reader(fields, shelf);

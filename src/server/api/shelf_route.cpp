@@ -14,15 +14,4 @@ void route_leave_text(const Call& call) {
   call.send(Json{{"id", name}, {"object", "text"}, {"bytes", text.size()}});
 }
 
-const std::string* shelved_text(Fields& fields, TextShelf& shelf, const Json& part) {
-  if (!part.is_object() || !part.contains("text_id") || !part["text_id"].is_string()) return nullptr;
-  const std::string* text = shelf.find(part["text_id"].get<std::string>());
-  if (text == nullptr)
-    fields.fail({.status = 404,
-                 .type = "not_found_error",
-                 .message = "'text_id' names no text that is here, or no longer: send it to /texts again",
-                 .param = "text_id"});
-  return text;
-}
-
 }  // namespace ei::server

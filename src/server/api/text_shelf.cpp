@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "server/api/completion_format.h"
+#include "server/api/random_name.h"
 
 namespace ei::server {
 

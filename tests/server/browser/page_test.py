@@ -66,7 +66,7 @@ class PageTest:
         self.page.open(self.url)
         self.page.wait("document.querySelector('#method').options.length > 3")
         assert self.page.script("document.activeElement.id") == "question", "the question has the focus"
-        self.set("#length", "200")
+        self.set("#length", "1500")  # long enough to be seen growing
         self.page.script("window.lengths = new Set(); new MutationObserver(() => lengths.add(document.querySelector("
                          "'.side .text')?.textContent.length)).observe(document.querySelector('#turns'),"
                          "{subtree: true, childList: true, characterData: true})")
