@@ -88,7 +88,8 @@ void CpuStream::matmul_few(const kernels::FewRowsKernel& kernel, const CpuWeight
                                         .row_bytes = static_cast<int64_t>(part.tensor->nb[1]),
                                         .k = x.cols,
                                         .x = packed,
-                                        .y = y.columns(part.first_row, part.rows)};
+                                        .y = y.columns(part.first_row, part.rows),
+                                        .workers = device_.threads()};
     add_queue([&kernel, params](WorkQueue& queue) { kernels::few_rows(kernel, params, queue); }, &matmul_own_s_);
   }
 }

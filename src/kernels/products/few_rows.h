@@ -58,6 +58,7 @@ struct FewRowsParams {
   int64_t k = 0;                 // a multiple of 32
   const std::byte* x = nullptr;  // packed
   Matrix y;                      // [m, n], n a multiple of 4
+  int workers = 1;               // that come, about
 };
 void few_rows(const FewRowsKernel& kernel, const FewRowsParams& params, WorkQueue& queue);
 
