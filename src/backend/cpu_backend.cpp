@@ -69,7 +69,7 @@ class CpuBackend : public Backend {
 
   Result<std::unique_ptr<Weight>> load_matrix(std::span<const HostTensor> parts, MatrixUse use) const override {
     EI_ASSIGN_OR_RETURN(std::unique_ptr<CpuWeight> weight, load_cpu_matrix(*device_, parts, Stacking::kStacked));
-    weight->few = of_few_rows(*weight);
+    weight->few = few_rows_form(*weight, parts);
     if (use != MatrixUse::kFewRows && takes_bf16(parts)) {
       const std::lock_guard<std::mutex> lock(mutex_);
       const int64_t before = packed_left_;
@@ -107,13 +107,6 @@ class CpuBackend : public Backend {
   const std::string& isa() const { return options_.isa; }
 
  private:
-  // Of the types that ggml has no repacked kernels for, Q4_1 is the one that it multiplies slowly by a few rows.
-  static bool of_few_rows(const CpuWeight& weight) {
-    return std::all_of(weight.parts.begin(), weight.parts.end(), [](const WeightPart& part) {
-      return part.tensor->type == GGML_TYPE_Q4_1 && part.tensor->buffer == nullptr && part.rows % 4 == 0;
-    });
-  }
-
   // Whoever keeps weights in f32 wants more than bf16's eight bits; only a forced choice rounds them.
   bool takes_bf16(std::span<const HostTensor> parts) const {
     if (dense_ == nullptr) return false;

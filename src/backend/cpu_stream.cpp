@@ -26,7 +26,8 @@ CpuStream::CpuStream(GgmlDevice& device, const DenseProvider* dense, std::string
       dense_(dense),
       isa_(std::move(isa)),
       rowwise_(kernels::choose_rowwise(isa_)),
-      few_(kernels::choose_few_rows(isa_)),
+      few_q4_(kernels::choose_few_rows(kernels::FewRowsForm::kQ4_1, isa_)),
+      few_q8_(kernels::choose_few_rows(kernels::FewRowsForm::kQ8_0, isa_)),
       cancel_(cancel),
       most_nodes_(most_nodes) {
   const size_t bytes =

@@ -96,14 +96,16 @@ class CpuStream : public Stream {
   void matmul_unpacked(const CpuWeight& weight, Matrix x, Matrix y);
   void matmul_ggml(const CpuWeight& weight, Matrix x, Matrix y);
   void multiply_ggml(const CpuWeight& weight, Matrix x, Matrix y);
-  void matmul_few(const CpuWeight& weight, Matrix x, Matrix y);
+  const kernels::FewRowsKernel* few_kernel(const CpuWeight& weight, int64_t rows) const;
+  void matmul_few(const kernels::FewRowsKernel& kernel, const CpuWeight& weight, Matrix x, Matrix y);
   WorkQueue& new_queue();
 
   GgmlDevice& device_;
   const DenseProvider* dense_;  // null: ggml does all products
   const std::string isa_;
   const kernels::RowwiseVariant& rowwise_;
-  const kernels::FewRowsKernel* few_;  // null: ggml multiplies all generated tokens
+  const kernels::FewRowsKernel* few_q4_;  // null: ggml multiplies all generated tokens by such weights
+  const kernels::FewRowsKernel* few_q8_;
   const CancelToken* cancel_;
   const size_t most_nodes_;
   Phase phase_ = Phase::kPrompt;

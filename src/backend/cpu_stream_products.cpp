@@ -22,8 +22,8 @@ void CpuStream::matmul(const Weight& weight, Matrix x, Matrix y, const Weight* b
     matmul_packed(*own.packed, x, y);
   } else if (prompt && own.unpack && phase_tokens_ >= dense_->unpack_tokens()) {
     matmul_unpacked(own, x, y);
-  } else if (few_ != nullptr && own.few && phase_ == Phase::kGeneration) {
-    matmul_few(own, x, y);
+  } else if (const kernels::FewRowsKernel* few = few_kernel(own, x.rows)) {
+    matmul_few(*few, own, x, y);
   } else if (phase_ == Phase::kGeneration && x.rows > 1 && !tokens_together(own)) {
     for (int64_t row = 0; row < x.rows; ++row) matmul_ggml(own, x.row_range(row, 1), y.row_range(row, 1));
   } else {
@@ -71,17 +71,26 @@ bool CpuStream::tokens_together(const CpuWeight& weight) const {
                      [&](const WeightPart& part) { return device_.rows_alike(*part.tensor); });
 }
 
-void CpuStream::matmul_few(const CpuWeight& weight, Matrix x, Matrix y) {
-  auto* packed = static_cast<std::byte*>(grow(dense_scratch_, few_->packed_bytes(x.rows, x.cols)));
+const kernels::FewRowsKernel* CpuStream::few_kernel(const CpuWeight& weight, int64_t rows) const {
+  if (phase_ != Phase::kGeneration) return nullptr;
+  if (weight.few == kernels::FewRowsForm::kQ4_1) return few_q4_;
+  // A row alone is ggml's, which reads such weights as fast as they come.
+  return weight.few == kernels::FewRowsForm::kQ8_0 && rows > 1 ? few_q8_ : nullptr;
+}
+
+void CpuStream::matmul_few(const kernels::FewRowsKernel& kernel, const CpuWeight& weight, Matrix x, Matrix y) {
+  auto* packed = static_cast<std::byte*>(grow(dense_scratch_, kernel.packed_bytes(x.rows, x.cols)));
   if (packed == nullptr) return;
-  add_queue([this, x, packed](WorkQueue& queue) { kernels::pack_few_rows(*few_, x, packed, queue); }, &matmul_own_s_);
+  add_queue([&kernel, x, packed](WorkQueue& queue) { kernels::pack_few_rows(kernel, x, packed, queue); },
+            &matmul_own_s_);
   for (const WeightPart& part : weight.parts) {
     const kernels::FewRowsParams params{.weights = static_cast<const std::byte*>(part.tensor->data),
                                         .row_bytes = static_cast<int64_t>(part.tensor->nb[1]),
                                         .k = x.cols,
                                         .x = packed,
-                                        .y = y.columns(part.first_row, part.rows)};
-    add_queue([this, params](WorkQueue& queue) { kernels::few_rows(*few_, params, queue); }, &matmul_own_s_);
+                                        .y = y.columns(part.first_row, part.rows),
+                                        .workers = device_.threads()};
+    add_queue([&kernel, params](WorkQueue& queue) { kernels::few_rows(kernel, params, queue); }, &matmul_own_s_);
   }
 }
 

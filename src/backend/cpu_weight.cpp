@@ -98,6 +98,44 @@ Result<std::unique_ptr<CpuWeight>> load_cpu_matrix(const GgmlDevice& device, std
   return weight;
 }
 
+namespace {
+
+// ggml's repacked forms are its own affair: whether it is the one that is known here is seen in the first four rows.
+bool interleaved_by_eight(const ggml_tensor& tensor, const HostTensor& first) {
+  constexpr int64_t kBlock = 34;  // of the file: an f16 scale, 32 numbers
+  if (first.rows < 4) return false;
+  const int64_t blocks = tensor.ne[0] / 32;
+  const auto* packed = static_cast<const std::byte*>(tensor.data);
+  const auto* rows = static_cast<const std::byte*>(first.data);
+  for (int64_t block = 0; block < blocks; ++block) {
+    for (int64_t row = 0; row < 4; ++row) {
+      const std::byte* from = rows + (row * blocks + block) * kBlock;
+      const std::byte* to = packed + block * 4 * kBlock;
+      if (std::memcmp(to + 2 * row, from, 2) != 0) return false;
+      for (int64_t part = 0; part < 4; ++part)
+        if (std::memcmp(to + 8 + 32 * part + 8 * row, from + 2 + 8 * part, 8) != 0) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+// Of the types that ggml has no repacked kernels for, Q4_1 is the one that it multiplies slowly by a few rows; of those
+// that it repacks, Q8_0 gains most.
+kernels::FewRowsForm few_rows_form(const CpuWeight& weight, std::span<const HostTensor> parts) {
+  using Form = kernels::FewRowsForm;
+  const auto all = [&](ggml_type type, bool repacked) {
+    return std::all_of(weight.parts.begin(), weight.parts.end(), [&](const WeightPart& part) {
+      return part.tensor->type == type && (part.tensor->buffer != nullptr) == repacked && part.rows % 4 == 0;
+    });
+  };
+  if (all(GGML_TYPE_Q4_1, /*repacked=*/false)) return Form::kQ4_1;
+  const bool known = all(GGML_TYPE_Q8_0, /*repacked=*/true) && weight.parts.size() == 1 &&
+                     interleaved_by_eight(*weight.parts.front().tensor, parts.front());
+  return known ? Form::kQ8_0 : Form::kNone;
+}
+
 FileRows::FileRows(std::span<const HostTensor> parts, const std::vector<WeightPart>& in_use) {
   int64_t first = 0;
   for (const HostTensor& part : parts) {

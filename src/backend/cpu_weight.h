@@ -9,6 +9,7 @@
 #include "backend/backend.h"
 #include "backend/dense_provider.h"
 #include "backend/ggml_device.h"
+#include "kernels/products/few_rows.h"
 
 namespace ei {
 
@@ -46,22 +47,24 @@ class FileRows {
 
 struct CpuWeight : Weight {
   ~CpuWeight() override;
-  std::vector<WeightPart> parts;                  // for matmul
-  std::vector<ScaledRows> scaled;                 // behind it; empty for nearly all models
-  bool few = false;                               // in a form that kernels/products/few_rows.h reads
-  std::vector<float> vector;                      // for norms and biases
-  HostTensor table;                               // for embed: rows stay in the model file
-  std::unique_ptr<DenseProvider::Packed> packed;  // for prompts through a provider, when it fitted the budget
-  std::optional<FileRows> unpack;                 // otherwise: its rows on demand; empty without a provider
-  int64_t held_bytes = 0;                         // memory beyond the model file's mapping
-  ggml_context* context = nullptr;                // owns the tensors' headers
-  std::vector<std::shared_ptr<void>> buffers;     // own the repacked copies, some with other weights
+  std::vector<WeightPart> parts;                           // for matmul
+  std::vector<ScaledRows> scaled;                          // behind it; empty for nearly all models
+  kernels::FewRowsForm few = kernels::FewRowsForm::kNone;  // in a form that kernels/products/few_rows.h reads?
+  std::vector<float> vector;                               // for norms and biases
+  HostTensor table;                                        // for embed: rows stay in the model file
+  std::unique_ptr<DenseProvider::Packed> packed;           // for prompts through a provider, when it fitted the budget
+  std::optional<FileRows> unpack;                          // otherwise: its rows on demand; empty without a provider
+  int64_t held_bytes = 0;                                  // memory beyond the model file's mapping
+  ggml_context* context = nullptr;                         // owns the tensors' headers
+  std::vector<std::shared_ptr<void>> buffers;              // own the repacked copies, some with other weights
 };
 
 // Parts of one type become one tensor with kStacked, and stay the tensors of the file, as libllama has them, without.
 enum class Stacking : uint8_t { kStacked, kApart };
 Result<std::unique_ptr<CpuWeight>> load_cpu_matrix(const GgmlDevice& device, std::span<const HostTensor> parts,
                                                    Stacking stacking);
+// The form in which all of the weight's parts lie, or kNone.
+kernels::FewRowsForm few_rows_form(const CpuWeight& weight, std::span<const HostTensor> parts);
 // Gives the weight its form for the provider: packed while `budget` bytes last (what it takes is subtracted), otherwise
 // unpackable.
 Status prepare_dense(const DenseProvider& provider, std::span<const HostTensor> parts, int64_t& budget,

@@ -17,7 +17,6 @@
 #include "cli/setup.h"
 #include "cli/version.h"
 #include "engine/cache_types.h"
-#include "server/http/certificate.h"
 #include "server/server.h"
 
 namespace ei::cli {
@@ -65,16 +64,37 @@ std::vector<std::string> model_names(const Settings& settings, const Engine& eng
   return {std::filesystem::path(engine.tokenizer().path()).stem().string()};
 }
 
-Result<server::ServerOptions> server_options(const CommandContext& context, const Engine& engine, LogFile& log) {
+// What it takes to listen: nothing of the model.
+Result<server::ServerOptions> front_options(const CommandContext& context, LogFile& log) {
   const Settings& settings = context.settings;
-  // Asked for in front of the first request: one that is refused should say so at once.
-  const CacheTypes types = cache_types(engine.backend(), key_type(settings), value_type(settings));
-  EI_RETURN_IF_ERROR(check_cache_types(engine.backend(), engine.config(), types));
   server::ServerOptions options;
   options.http.hosts = list_of(settings.host);
   options.http.port = static_cast<uint16_t>(settings.port);
   options.http.certificate_file = settings.ssl_cert_file;
   options.http.key_file = settings.ssl_key_file;
+  EI_RETURN_IF_ERROR(prefill_options(settings));
+  EI_RETURN_IF_ERROR(kv_options(settings));
+  EI_ASSIGN_OR_RETURN(options.keys, api_keys(settings));
+  EI_ASSIGN_OR_RETURN(options.chat_template, template_source(settings));
+  options.tags = list_of(settings.tags);
+  options.slot_save_path = settings.slot_save_path;
+  options.slots = !settings.no_slots;
+  options.metrics = settings.metrics;
+  options.kv_events = settings.kv_events;
+  options.page = !settings.no_ui;
+  options.reasoning = settings.reasoning;
+  options.parts_thoughts = settings.reasoning_format != "none";
+  options.version = version();
+  options.commit = build_commit();
+  EI_ASSIGN_OR_RETURN(options.access_log, access_log(settings, context.console, log));
+  return options;
+}
+
+Status add_engine_options(const CommandContext& context, const Engine& engine, server::ServerOptions& options) {
+  const Settings& settings = context.settings;
+  // Asked for in front of the first request: one that is refused should say so at once.
+  const CacheTypes types = cache_types(engine.backend(), key_type(settings), value_type(settings));
+  EI_RETURN_IF_ERROR(check_cache_types(engine.backend(), engine.config(), types));
   options.scheduler.slots = static_cast<int>(settings.parallel);
   options.scheduler.queue = static_cast<int>(settings.queue);
   options.scheduler.cache_bytes = settings.cache_ram << 20;
@@ -93,44 +113,35 @@ Result<server::ServerOptions> server_options(const CommandContext& context, cons
   defaults.method = method_choice(settings);
   defaults.verbose = settings.verbose;
   options.limits.request_methods = !settings.fixed_method;
-  EI_RETURN_IF_ERROR(prefill_options(settings));
-  EI_RETURN_IF_ERROR(kv_options(settings));
-  EI_ASSIGN_OR_RETURN(options.keys, api_keys(settings));
-  EI_ASSIGN_OR_RETURN(options.chat_template, template_source(settings));
   options.names = model_names(settings, engine);
-  options.tags = list_of(settings.tags);
-  options.slot_save_path = settings.slot_save_path;
-  options.slots = !settings.no_slots;
-  options.metrics = settings.metrics;
-  options.kv_events = settings.kv_events;
-  options.page = !settings.no_ui;
-  options.reasoning = settings.reasoning;
-  options.parts_thoughts = settings.reasoning_format != "none";
-  options.version = version();
-  options.commit = build_commit();
-  EI_ASSIGN_OR_RETURN(options.access_log, access_log(settings, context.console, log));
-  return options;
+  return {};
+}
+
+std::string address(const Settings& settings, const std::string& host, int port) {
+  const bool bare = host.find(':') == std::string::npos;
+  return str_format("%s://%s:%d", settings.ssl_cert_file.empty() ? "http" : "https",
+                    bare ? host.c_str() : ("[" + host + "]").c_str(), port);
 }
 }  // namespace
 
 Result<int> command_serve(const CommandContext& context) {
   const Settings& settings = context.settings;
-  EI_RETURN_IF_ERROR(server::check_certificate(settings.ssl_cert_file, settings.ssl_key_file));
-  EI_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(settings, context.console));
-  name_default_model(settings, context.console);
-  warn_about_context(*engine, settings, context.console);
   Hangups hangups;
   LogFile log(settings.access_log);
-  EI_ASSIGN_OR_RETURN(server::ServerOptions options, server_options(context, *engine, log));
+  EI_ASSIGN_OR_RETURN(server::ServerOptions options, front_options(context, log));
   const std::string host = options.http.hosts.empty() ? "" : options.http.hosts.front();
   const bool open = options.keys.empty() && host != "127.0.0.1" && host != "localhost" && host != "::1";
+  std::unique_ptr<Engine> engine;  // outlives the server
+  // Listens before the model is loaded: who asks meanwhile is told so, and a port that is taken is known at once.
+  EI_ASSIGN_OR_RETURN(const std::unique_ptr<server::Server> running, server::Server::listen(options));
+  EI_ASSIGN_OR_RETURN(engine, load_engine(settings, context.console));
+  name_default_model(settings, context.console);
+  warn_about_context(*engine, settings, context.console);
   if (open) context.console.warn("others can reach this server, and it asks for no key: give --api-key-file");
-  EI_ASSIGN_OR_RETURN(const std::unique_ptr<server::Server> running,
-                      server::Server::start(*engine, std::move(options)));
+  EI_RETURN_IF_ERROR(add_engine_options(context, *engine, options));
+  EI_RETURN_IF_ERROR(running->serve(*engine, std::move(options)));
   context.interrupts.enter(Interrupts::Phase::kAnswer);  // a signal that follows the line below ends it in order
-  context.console.note(str_format("listening on %s://%s:%d", settings.ssl_cert_file.empty() ? "http" : "https",
-                                  host.find(':') == std::string::npos ? host.c_str() : ("[" + host + "]").c_str(),
-                                  static_cast<int>(running->port())));
+  context.console.note("listening on " + address(settings, host, static_cast<int>(running->port())));
   if (const std::string events = running->kv_events_address(); !events.empty())
     context.console.note("KV events on " + events);
   while (!context.interrupts.stop_soon().cancelled()) {

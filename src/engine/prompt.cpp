@@ -1,13 +1,10 @@
 #include "engine/prompt.h"
 
+#include "text/named_templates.h"
+
 namespace ei {
 
 namespace {
-// The one template that goes by a name, for models whose file lacks theirs.
-constexpr const char* kChatml =
-    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
-
 bool shows_something(const std::string& source) {
   return source.find("{{") != std::string::npos || source.find("{%") != std::string::npos;
 }
@@ -18,12 +15,12 @@ bool has_template(const std::string& asked, const text::Tokenizer& tokenizer) {
 }
 
 Result<text::ChatTemplate> choose_template(const std::string& asked, const text::Tokenizer& tokenizer) {
-  if (asked == "chatml") return text::ChatTemplate::parse(kChatml, tokenizer);
+  if (const auto named = text::named_template(asked)) return text::ChatTemplate::parse(*named, tokenizer);
   if (!asked.empty() && !shows_something(asked)) {
     return make_error(ErrorKind::kUsage,
-                      "--chat-template: '%s' is neither chatml nor a template that shows messages with {{ }}; the "
-                      "model's own is taken without it",
-                      asked.c_str());
+                      "--chat-template: '%s' is neither a name (%s) nor a template that shows messages with {{ }}; "
+                      "the model's own is taken without it",
+                      asked.c_str(), text::template_names().c_str());
   }
   if (!asked.empty()) return text::ChatTemplate::parse(asked, tokenizer);
   const std::string own = tokenizer.chat_template();

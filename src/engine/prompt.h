@@ -13,8 +13,8 @@ namespace ei {
 
 // Is there a template: this one (`asked`, empty: none), or the model's?
 bool has_template(const std::string& asked, const text::Tokenizer& tokenizer);
-// `asked`: Jinja, the name chatml, or empty for the model's own. kUsage when there is none; kModel when the model's is
-// at fault.
+// `asked`: Jinja, a name of text/named_templates.h, or empty for the model's own. kUsage when there is none; kModel
+// when the model's is at fault.
 Result<text::ChatTemplate> choose_template(const std::string& asked, const text::Tokenizer& tokenizer);
 
 struct PromptText {

@@ -25,11 +25,11 @@ TEST(Prompt, TakesTheModelsTemplateUnlessAnotherIsAskedFor) {
             std::string::npos);
   EXPECT_NE(rendered({.user = "Hello", .system = "Short.", .chat_template = "chatml"}).find("Short."),
             std::string::npos);
+  EXPECT_NE(rendered({.user = "Hello", .chat_template = "llama3"}).find("<|start_header_id|>user"), std::string::npos);
 }
 
 TEST(Prompt, RefusesWhatIsNoTemplateAndASystemMessageWithoutOne) {
-  EXPECT_NE(rendered({.user = "x", .chat_template = "llama3"}).find("neither chatml nor a template"),
-            std::string::npos);
+  EXPECT_NE(rendered({.user = "x", .chat_template = "llama9"}).find("neither a name (chatml, "), std::string::npos);
   EXPECT_NE(rendered({.user = "x", .system = "y", .raw = true}).find("needs a chat template"), std::string::npos);
   const auto broken = choose_template("{% if %}", words());
   ASSERT_FALSE(broken.ok());

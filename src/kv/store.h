@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -88,11 +89,12 @@ class Store {
   // One file, written atomically and checksummed (store_file.cpp). `model_hash` must be the same to load it again.
   // Both end in kInterrupted, as if they had not been called, soon after `cancel` (may be null) was raised. `note`: any
   // bytes that travel with it. Rows are written as hosts see them (host_type). `wanted`: types to load such rows into.
+  // `most`: of a cache that holds everything only so many leading tokens get memory; the whole file is checked.
   Status save(const std::string& path, uint64_t model_hash, const CancelToken* cancel = nullptr,
               std::string_view note = {}) const;
   static Result<Store> load(const std::string& path, uint64_t model_hash, const Backend& backend,
                             const CancelToken* cancel = nullptr, std::string* note = nullptr,
-                            const StoreConfig* wanted = nullptr);
+                            const StoreConfig* wanted = nullptr, int32_t most = std::numeric_limits<int32_t>::max());
   // The note of a file that save() wrote; of the rest only its description is read and checked.
   static Result<std::string> note(const std::string& path, uint64_t model_hash);
 

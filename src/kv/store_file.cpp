@@ -205,13 +205,16 @@ Result<std::string> Store::note(const std::string& path, uint64_t model_hash) {
 }
 
 Result<Store> Store::load(const std::string& path, uint64_t model_hash, const Backend& backend,
-                          const CancelToken* cancel, std::string* note, const StoreConfig* wanted) {
+                          const CancelToken* cancel, std::string* note, const StoreConfig* wanted, int32_t most) {
   FileReader file(path);
   EI_RETURN_IF_ERROR(file.open());
   EI_ASSIGN_OR_RETURN(const Description described, read_description(file, model_hash));
   EI_ASSIGN_OR_RETURN(std::vector<HeadDescription> heads, read_heads(file, described));
   int64_t total_slots = 0;  // at most 2^24 heads of 2^31 slots
   for (const HeadDescription& head : heads) total_slots += head.length;
+  const bool whole = std::all_of(heads.begin(), heads.end(),
+                                 [&](const HeadDescription& head) { return head.length == described.next; });
+  const int32_t next = whole ? std::clamp(most, 0, described.next) : described.next;
 
   if (has_q8(described.config) && !backend.holds_q8())
     return file.failure("its rows are q8_0, which the " + std::string(backend.name()) + " backend does not hold");
@@ -233,25 +236,30 @@ Result<Store> Store::load(const std::string& path, uint64_t model_hash, const Ba
   }
 
   std::vector<std::byte> rows(static_cast<size_t>(layout.slots) * std::max(of_slot[0], of_slot[1]));
-  const auto get_rows = [&](const HeadSlots& head, bool values) -> Status {
-    for (int64_t slot = 0; slot < head.length(); slot += layout.slots) {
+  const auto get_rows = [&](const HeadSlots& head, int64_t length, bool values) -> Status {
+    for (int64_t slot = 0; slot < length; slot += layout.slots) {
       if (raised(cancel)) return Error{ErrorKind::kInterrupted, "interrupted"};
-      const int64_t count = std::min(layout.slots, head.length() - slot);
+      const int64_t count = std::min(layout.slots, length - slot);
       EI_RETURN_IF_ERROR(file.get(rows.data(), static_cast<size_t>(count) * of_slot[values ? 1 : 0]));
-      EI_RETURN_IF_ERROR(backend.write_slots(layout.shape, head.page(slot / layout.slots).data(), count,
+      const int64_t kept = std::min(count, head.length() - slot);
+      if (kept <= 0) continue;  // read for the checksum alone
+      EI_RETURN_IF_ERROR(backend.write_slots(layout.shape, head.page(slot / layout.slots).data(), kept,
                                              values ? nullptr : rows.data(), values ? rows.data() : nullptr));
     }
     return {};
   };
   auto description = heads.begin();
   for (Layer& layer : store.layers_) {
-    layer.next = described.next;
+    layer.next = next;
     for (HeadSlots& head : layer.heads) {
-      EI_ASSIGN_OR_RETURN(std::vector<Page> pages, store.pool_->take(layout.pages_for(description->length)));
+      const int64_t length = description->length;
+      const int64_t kept = whole ? next : length;
+      EI_ASSIGN_OR_RETURN(std::vector<Page> pages, store.pool_->take(layout.pages_for(kept)));
       for (Page& page : pages) head.add_page(layout, std::move(page));
-      head.restore(description->length, std::move(description->listed));
+      if (whole) description->listed.clear();  // in order, as those that are not listed
+      head.restore(kept, std::move(description->listed));
       ++description;
-      for (const bool values : {false, true}) EI_RETURN_IF_ERROR(get_rows(head, values));
+      for (const bool values : {false, true}) EI_RETURN_IF_ERROR(get_rows(head, length, values));
     }
     refresh(layer);
   }

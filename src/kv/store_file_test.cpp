@@ -96,6 +96,28 @@ TEST_F(StoreFile, HoldsAnEmptyStore) {
   EXPECT_TRUE(loaded->exact());
 }
 
+TEST_F(StoreFile, GivesTheBeginningThatIsWantedAndChecksTheRest) {
+  const auto load = [&](int32_t most) { return Store::load(path_, kModel, backend_, nullptr, nullptr, nullptr, most); };
+  EXPECT_EQ(load(5)->next_position(), store_.next_position()) << "slots are not positions here";
+  Store exact(backend_, kConfig);
+  NaiveStore naive(kConfig);
+  ASSERT_TRUE(exact.reserve(24).ok());
+  naive.reserve(24);
+  for (int l = 0; l < kConfig.layers; ++l) naive.append(exact, backend_, l, 24, number_);
+  ASSERT_TRUE(exact.save(path_, kModel).ok());
+  const int64_t whole = load(100)->bytes();
+  naive.truncate(11);
+  const auto loaded = load(11);
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+  naive.expect_equal(*loaded, backend_);
+  EXPECT_LT(loaded->bytes(), whole);
+  EXPECT_EQ(load(0)->next_position(), 0);
+  std::vector<unsigned char> bytes = read_all(path_);
+  bytes[bytes.size() - 10] ^= 1;  // of a row behind them
+  write_all(path_, bytes);
+  EXPECT_FALSE(load(11).ok());
+}
+
 TEST_F(StoreFile, HoldsOnlyTheUsedRows) {
   const size_t rows = 24 * 3 + 7;
   EXPECT_EQ(good_.size(), description_end_ + 8 + rows * (4 * 2 + 4 * 4) + 8);

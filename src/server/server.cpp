@@ -7,11 +7,13 @@
 #include <thread>
 #include <utility>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "engine/prompt.h"
 #include "server/api/access_line.h"
 #include "server/api/api.h"
 #include "server/api/keys.h"
+#include "server/api/text_shelf.h"
 #include "server/page.h"
 #include "server/text_thread.h"
 
@@ -33,43 +35,60 @@ const Route* find_route(const HttpRequest& request, bool* known_path) {
 }
 }  // namespace
 
-struct Server::Impl {
-  Impl(const Engine& of, ServerOptions asked, std::optional<text::ChatTemplate> chat)
+// An engine and whoever asks it.
+struct Server::Service {
+  Service(const Engine& of, ServerOptions asked, std::optional<text::ChatTemplate> chat)
       : options(std::move(asked)),
         scheduler(of, options.scheduler),
-        api{.engine = of, .options = options, .scheduler = scheduler, .chat = std::move(chat)} {}
+        api{.engine = of, .options = options, .scheduler = scheduler, .shelf = shelf, .chat = std::move(chat)} {}
 
   void handle(HttpRequest request, std::shared_ptr<Reply> reply);
   void run(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
 
-  // Replies must go before the HTTP server they belong to: what holds them is declared behind it.
-  std::unique_ptr<HttpServer> http;
   const ServerOptions options;
   Scheduler scheduler;
+  TextShelf shelf{};
   const Api api;
   std::atomic<bool> draining{false};
   TextThread texts{kWaitingTexts};
 };
 
+struct Server::Impl {
+  void handle(HttpRequest request, std::shared_ptr<Reply> reply);
+
+  // Replies must go before the HTTP server they belong to: what holds them is declared behind it.
+  std::unique_ptr<HttpServer> http;
+  bool page = true;
+  std::unique_ptr<Service> service{};
+  std::atomic<Service*> ready{nullptr};  // the same, once it is whole
+};
+
 // On the I/O thread: nothing here may take long.
 void Server::Impl::handle(HttpRequest request, std::shared_ptr<Reply> reply) {
+  if (page && request.method == "GET") {
+    if (std::optional<HttpResponse> file = page_response(request.path)) return reply->send(std::move(*file));
+  }
+  if (Service* serving = ready.load(std::memory_order_acquire); serving != nullptr)
+    return serving->handle(std::move(request), std::move(reply));
+  reply->send(unavailable("Loading model").to_response());
+}
+
+// On the I/O thread, too.
+void Server::Service::handle(HttpRequest request, std::shared_ptr<Reply> reply) {
   const auto refuse = [&](const ApiError& error) { reply->send(error.to_response()); };
   if (is_health(request)) {
-    if (draining) return refuse({.status = 503, .type = "unavailable_error", .message = "the server is stopping"});
+    if (draining) return refuse(unavailable("the server is stopping"));
     return reply->send({.body = R"({"status":"ok"})"});
-  }
-  if (options.page && request.method == "GET") {
-    if (std::optional<HttpResponse> file = page_response(request.path)) return reply->send(std::move(*file));
   }
   if (!may_enter(request, options.keys))
     return refuse({.status = 401, .type = "authentication_error", .message = "a valid API key is needed"});
-  if (draining) return refuse({.status = 503, .type = "unavailable_error", .message = "the server is stopping"});
+  if (draining) return refuse(unavailable("the server is stopping"));
   const bool taken = texts.post([this, request = std::move(request), reply] { run(request, reply); });
   if (!taken) refuse(too_busy(1));
 }
 
 // On the text thread.
-void Server::Impl::run(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
+void Server::Service::run(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
   const Call call{.api = api, .request = request, .reply = reply};
   try {
     if (request.path.starts_with("/slots/") && request.method == "POST") return route_slot_action(call);
@@ -79,7 +98,7 @@ void Server::Impl::run(const HttpRequest& request, const std::shared_ptr<Reply>&
     if (!known_path) return call.refuse(not_found(request.path));
     call.refuse({.status = 405, .message = "this path does not take " + one_line(request.method).substr(0, 20)});
   } catch (const std::bad_alloc&) {
-    call.refuse({.status = 503, .type = "unavailable_error", .message = "out of memory for this request"});
+    call.refuse(unavailable("out of memory for this request"));
   } catch (const std::exception& error) {
     call.refuse({.status = 500, .type = "server_error", .message = error.what()});
   }
@@ -87,7 +106,21 @@ void Server::Impl::run(const HttpRequest& request, const std::shared_ptr<Reply>&
 
 Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
-Result<std::unique_ptr<Server>> Server::start(const Engine& engine, ServerOptions options) {
+Result<std::unique_ptr<Server>> Server::listen(const ServerOptions& options) {
+  auto impl = std::make_unique<Impl>();
+  impl->page = options.page;
+  HttpOptions http = options.http;
+  if (options.access_log)
+    http.access = [log = options.access_log](const AccessRecord& record) { log(access_line(record)); };
+  EI_ASSIGN_OR_RETURN(impl->http,
+                      HttpServer::start(http, [raw = impl.get()](HttpRequest request, std::shared_ptr<Reply> reply) {
+                        raw->handle(std::move(request), std::move(reply));
+                      }));
+  return std::unique_ptr<Server>(new Server(std::move(impl)));
+}
+
+Status Server::serve(const Engine& engine, ServerOptions options) {
+  EI_CHECK(impl_->service == nullptr);
   std::optional<text::ChatTemplate> chat;
   if (has_template(options.chat_template, engine.tokenizer())) {
     EI_ASSIGN_OR_RETURN(chat, choose_template(options.chat_template, engine.tokenizer()));
@@ -97,15 +130,15 @@ Result<std::unique_ptr<Server>> Server::start(const Engine& engine, ServerOption
   if (!options.kv_events.empty()) {
     EI_ASSIGN_OR_RETURN(options.scheduler.events, EventSocket::open(options.kv_events));
   }
-  if (options.access_log)
-    options.http.access = [log = options.access_log](const AccessRecord& record) { log(access_line(record)); };
-  auto impl = std::make_unique<Impl>(engine, std::move(options), std::move(chat));
-  EI_ASSIGN_OR_RETURN(
-      impl->http,
-      HttpServer::start(impl->options.http, [raw = impl.get()](HttpRequest request, std::shared_ptr<Reply> reply) {
-        raw->handle(std::move(request), std::move(reply));
-      }));
-  return std::unique_ptr<Server>(new Server(std::move(impl)));
+  impl_->service = std::make_unique<Service>(engine, std::move(options), std::move(chat));
+  impl_->ready.store(impl_->service.get(), std::memory_order_release);
+  return {};
+}
+
+Result<std::unique_ptr<Server>> Server::start(const Engine& engine, ServerOptions options) {
+  EI_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, listen(options));
+  EI_RETURN_IF_ERROR(server->serve(engine, std::move(options)));
+  return server;
 }
 
 Server::~Server() { impl_->http->stop(); }
@@ -113,15 +146,17 @@ Server::~Server() { impl_->http->stop(); }
 uint16_t Server::port() const { return impl_->http->port(); }
 
 std::string Server::kv_events_address() const {
-  const auto& events = impl_->options.scheduler.events;
+  const auto& events = impl_->service ? impl_->service->options.scheduler.events : nullptr;
   return events ? events->address() : std::string();
 }
 
 void Server::drain(double most_s) {
-  impl_->draining = true;
+  if (!impl_->service) return;
+  Service& service = *impl_->service;
+  service.draining = true;
   const double end = now_s() + most_s;
   const auto wait = [] { std::this_thread::sleep_for(std::chrono::duration<double>(kPollSeconds)); };
-  while (now_s() < end && !(impl_->texts.idle() && impl_->scheduler.idle())) wait();
+  while (now_s() < end && !(service.texts.idle() && service.scheduler.idle())) wait();
   impl_->http->stop_accepting();
   // The last bytes of answers are on their way.
   const double flushed = std::min(end, now_s() + 1);

@@ -38,7 +38,12 @@ struct ServerOptions {
 
 class Server {
  public:
-  // `engine` must outlive it.
+  // Listens, by `http`, `page` and `access_log` of the options. Until serve() everything but the page is answered with
+  // 503: the model is being loaded.
+  static Result<std::unique_ptr<Server>> listen(const ServerOptions& options);
+  // Once: from now on requests are answered. `engine` must outlive the server.
+  Status serve(const Engine& engine, ServerOptions options);
+  // Both.
   static Result<std::unique_ptr<Server>> start(const Engine& engine, ServerOptions options);
   // Interrupts what runs.
   ~Server();
@@ -50,6 +55,7 @@ class Server {
 
  private:
   struct Impl;
+  struct Service;
   explicit Server(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

@@ -19,7 +19,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fields.whole("n", 1, 1, 128);
   fields.number("temperature", 0, -1000, 1000);
   fields.texts("stop", 64);
-  const auto messages = read_messages(fields);
+  TextShelf shelf;
+  const auto messages = read_messages(fields, shelf);
   for (const auto& message : messages)
     if (!message.more.empty() && Json::parse(message.more, nullptr, false).is_discarded()) std::abort();
   if (fields.error() && fields.error()->param.empty()) std::abort();

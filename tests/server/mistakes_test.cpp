@@ -99,7 +99,14 @@ TEST(ServerMistakes, OfJsonAndHttpAreRefused) {
   EXPECT_EQ(body_status("{\"prompt\": \"\xff\"}"), 400);
   EXPECT_EQ(body_status("{\"prompt\":" + std::string(3000, '[') + std::string(3000, ']') + "}"), 400);
   EXPECT_EQ(raw("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").status, 400);
-  EXPECT_EQ(raw("GET /health HTTP/1.1\r\nX: " + std::string(100000, 'x') + "\r\n\r\n").status, 431);
+  const auto header = [&](size_t bytes) { return "X: " + std::string(bytes, 'x') + "\r\n"; };
+  EXPECT_EQ(raw("GET /health HTTP/1.1\r\n" + header(8000) + "\r\n").status, 200);
+  EXPECT_EQ(raw("GET /health HTTP/1.1\r\n" + header(9000) + "\r\n").status, 431);
+  EXPECT_EQ(raw("GET /health HTTP/1.1\r\n" + header(2000000) + "\r\n").status, 431);
+  EXPECT_EQ(raw("GET /" + std::string(9000, 'x') + " HTTP/1.1\r\n\r\n").status, 431);
+  std::string large = "GET /health HTTP/1.1\r\n";
+  for (int i = 0; i < 90; ++i) large += "X-" + std::to_string(i) + header(8000);
+  EXPECT_EQ(raw(large + "\r\n").status, 200) << "8 KiB for each of a hundred";
   std::string many = "GET /health HTTP/1.1\r\n";
   for (int i = 0; i < 200; ++i) many += "X-" + std::to_string(i) + ": 1\r\n";
   EXPECT_EQ(raw(many + "\r\n").status, 431);
@@ -155,15 +162,25 @@ TEST(ServerMistakes, GrammarsThatCannotBeFollowedFailClosed) {
   for (const std::string& grammar : {std::string("root ::= (\"a"), std::string("x ::= \"a\""), deep}) {
     const Answer answer = server.post("/completion", {{"prompt", "a"}, {"n_predict", 2}, {"grammar", grammar}});
     EXPECT_EQ(answer.status, 400) << grammar.substr(0, 30);
+    EXPECT_EQ(answer.json()["error"]["param"], "grammar") << answer.body.substr(0, 200);
   }
   const json chat = {{"messages", {{{"role", "user"}, {"content", "x"}}}},
                      {"response_format", {{"type", "json_object"}, {"schema", {{"type", "hiccup"}}}}}};
-  EXPECT_EQ(server.post("/v1/chat/completions", chat).status, 400);
+  const Answer refused = server.post("/v1/chat/completions", chat);
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_EQ(refused.json()["error"]["param"], "response_format") << refused.body;
+  const json tools = {{"messages", {{{"role", "user"}, {"content", "x"}}}},
+                      {"tool_choice", "required"},
+                      {"tools", {{{"name", "f"}, {"parameters", {{"type", "hiccup"}}}}}}};
+  const Answer called = server.post("/v1/chat/completions", tools);
+  EXPECT_EQ(called.status, 400);
+  EXPECT_EQ(called.json()["error"]["param"], "tools") << called.body;
   for (const std::string& pattern :
        {std::string("^(a"), std::string("[z-a"), std::string(5000, '('), std::string("a{2")}) {
     const json schema = {{"type", "string"}, {"pattern", "^" + pattern + "$"}};
     const Answer answer = server.post("/completion", {{"prompt", "a"}, {"n_predict", 2}, {"json_schema", schema}});
     EXPECT_EQ(answer.status, 400) << pattern.substr(0, 30) << ": " << answer.body.substr(0, 200);
+    EXPECT_EQ(answer.json()["error"]["param"], "json_schema") << answer.body.substr(0, 200);
   }
 }
 

@@ -64,6 +64,21 @@ TEST(ServerRestart, MemoryThatHoldsNothingIsNoReasonToReadAgain) {
   const json again = server.post("/completion", first).json();
   EXPECT_EQ(again["content"], answer["content"]);
   EXPECT_GT(again["timings"]["cache_n"], 800);
+  EXPECT_LE(server.get("/slots").json()[0]["cache"]["bytes"], options.scheduler.cache_bytes);
+}
+
+TEST(ServerRestart, ATextTooLargeToBeHeldIsReadFromItsFile) {
+  const kv::TempFolder folder;
+  ServerOptions options = with_folder(folder);
+  options.scheduler.cache_bytes = 0;
+  const TestServer server(options);
+  const json request = {{"prompt", long_text(900, 5)}, {"n_predict", 8}, {"ignore_eos", true}};
+  const json answer = server.post("/completion", request).json();
+  ASSERT_TRUE(some_file(folder));
+  const json again = server.post("/completion", request).json();
+  EXPECT_EQ(again["content"], answer["content"]);
+  EXPECT_EQ(again["timings"]["prompt_n"], 1);
+  EXPECT_EQ(server.get("/slots").json()[0]["cache"]["bytes"], 0);
 }
 
 }  // namespace

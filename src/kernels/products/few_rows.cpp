@@ -5,13 +5,23 @@
 namespace ei::kernels {
 
 namespace {
-constexpr int64_t kTileWeights = 4;    // rows of weights that a kernel takes
-constexpr int64_t kPieceWeights = 32;  // and that a worker takes
+constexpr int64_t kTileWeights = 4;  // rows of weights that a kernel takes
+// Few pieces for each worker, and not small ones: memory is fetched ahead along a piece, and every new one begins
+// without.
+constexpr int64_t kPiecesOfWorker = 4;
+constexpr int64_t kLeastWeights = 32;
+
+int64_t piece_weights(int64_t weights, int workers) {
+  const int64_t pieces = kPiecesOfWorker * workers;
+  const int64_t share = (weights + pieces - 1) / pieces;
+  return std::max((share + kTileWeights - 1) / kTileWeights * kTileWeights, kLeastWeights);
+}
 }  // namespace
 
-const FewRowsKernel* choose_few_rows(std::string_view isa) {
+const FewRowsKernel* choose_few_rows(FewRowsForm form, std::string_view isa) {
+  if (form == FewRowsForm::kNone) return nullptr;
 #if defined(__aarch64__)
-  const FewRowsKernel& kernel = i8mm_few_rows();
+  const FewRowsKernel& kernel = form == FewRowsForm::kQ4_1 ? i8mm_few_rows() : i8mm_few_rows_q8();
   if ((isa.empty() || isa == kernel.name) && kernel.usable()) return &kernel;
 #else
   static_cast<void>(isa);
@@ -30,9 +40,10 @@ void pack_few_rows(const FewRowsKernel& kernel, Matrix x, std::byte* to, WorkQue
 
 void few_rows(const FewRowsKernel& kernel, const FewRowsParams& params, WorkQueue& queue) {
   const Matrix& y = params.y;
-  for (int64_t piece; (piece = queue.take()) < (y.cols + kPieceWeights - 1) / kPieceWeights;) {
-    const int64_t end = std::min(y.cols, (piece + 1) * kPieceWeights);
-    for (int64_t column = piece * kPieceWeights; column < end; column += kTileWeights) {
+  const int64_t size = piece_weights(y.cols, params.workers);
+  for (int64_t piece; (piece = queue.take()) < (y.cols + size - 1) / size;) {
+    const int64_t end = std::min(y.cols, (piece + 1) * size);
+    for (int64_t column = piece * size; column < end; column += kTileWeights) {
       kernel.multiply({.weights = params.weights + column * params.row_bytes,
                        .row_bytes = params.row_bytes,
                        .blocks = params.k / 32,

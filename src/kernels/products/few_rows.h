@@ -1,7 +1,8 @@
-// Products of a few rows by weights of four bits as the model file has them (Q4_1: y[m, n] = x[m, k] W[n, k]^T), for
-// generated tokens. Rows of x become integers of eight bits, by blocks of 32 with a scale each. Every element of y adds
-// its blocks in one order, by one chain of fused multiply-adds: results depend neither on the number of rows nor on the
-// workers, so a token comes out alone as among others.
+// Products of a few rows by weights (y[m, n] = x[m, k] W[n, k]^T), for generated tokens: of four bits as the model file
+// has them (Q4_1), or of eight as ggml repacks them (Q8_0, four rows interleaved by eight numbers). Rows of x become
+// integers of eight bits, by blocks of 32 with a scale each. Every element of y adds its blocks in one order, by one
+// chain of fused multiply-adds: results depend neither on the number of rows nor on the workers, so a token comes out
+// alone as among others.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +16,14 @@ namespace ei::kernels {
 
 // Four rows of weights by all rows of x.
 struct FewRowsTile {
-  const std::byte* weights = nullptr;  // blocks: scale and minimum in f16, 16 bytes of two four-bit numbers each
-  int64_t row_bytes = 0;               // of the weights
-  int64_t blocks = 0;                  // of 32 columns
-  const std::byte* x = nullptr;        // packed
-  int64_t rows = 0;                    // of x
-  float* y = nullptr;                  // [rows, 4]
+  // Q4_1: [4, blocks], of a scale and a minimum in f16 and 16 bytes of two numbers each. Q8_0: [blocks], of the four
+  // rows' scales in f16 and four times eight numbers of each row.
+  const std::byte* weights = nullptr;
+  int64_t row_bytes = 0;         // of the weights
+  int64_t blocks = 0;            // of 32 columns
+  const std::byte* x = nullptr;  // packed
+  int64_t rows = 0;              // of x
+  float* y = nullptr;            // [rows, 4]
   int64_t y_stride = 0;
 };
 
@@ -37,10 +40,13 @@ struct FewRowsKernel {
   }
 };
 
-// The kernel of this CPU, or null where there is none; `isa` caps it as it caps attention's.
-const FewRowsKernel* choose_few_rows(std::string_view isa);
+// The kernel of this CPU for such weights, or null where there is none; `isa` caps it as it caps attention's. Q8_0: two
+// rows and more, with the bits that ggml gives each of them alone.
+enum class FewRowsForm : uint8_t { kNone, kQ4_1, kQ8_0 };
+const FewRowsKernel* choose_few_rows(FewRowsForm form, std::string_view isa);
 #if defined(__aarch64__)
 const FewRowsKernel& i8mm_few_rows();
+const FewRowsKernel& i8mm_few_rows_q8();
 #endif
 
 // Both are called by every worker with the same arguments; `queue` starts reset. All workers must have left
@@ -52,6 +58,7 @@ struct FewRowsParams {
   int64_t k = 0;                 // a multiple of 32
   const std::byte* x = nullptr;  // packed
   Matrix y;                      // [m, n], n a multiple of 4
+  int workers = 1;               // that come, about
 };
 void few_rows(const FewRowsKernel& kernel, const FewRowsParams& params, WorkQueue& queue);
 

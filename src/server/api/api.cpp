@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <ctime>
-#include <random>
 
 #include "base/clock.h"
 
@@ -29,6 +28,7 @@ const std::vector<Route>& routes() {
       {"POST", "/v1/messages/count_tokens", route_count_messages},
       {"POST", "/responses", route_responses},
       {"POST", "/v1/responses", route_responses},
+      {"POST", "/texts", route_leave_text},
       {"POST", "/tokenize", route_tokenize},
       {"POST", "/detokenize", route_detokenize},
       {"GET", "/tokenizer_info", route_tokenizer_info},
@@ -41,14 +41,6 @@ const std::vector<Route>& routes() {
       {"GET", "/metrics", route_metrics},
   };
   return table;
-}
-
-std::string random_name() {
-  static constexpr char kLetters[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-  std::random_device device;
-  std::string name(24, '0');
-  for (char& letter : name) letter = kLetters[device() % (sizeof kLetters - 1)];
-  return name;
 }
 
 Facts facts_of(const Api& api, const char* id_prefix) {
@@ -73,7 +65,11 @@ void submit(const Call& call, TextRequest request) {
   const Params& params = request.params;
   // A bad grammar is the request's fault, and known before anything waits for it.
   const auto sampler = text::Sampler::create(api.tokenizer(), params.generate.sampler);
-  if (!sampler.ok()) return call.refuse(from_engine(sampler.error()));
+  if (!sampler.ok()) {
+    ApiError error = from_engine(sampler.error());
+    if (error.status == 400) error.param = params.shaped_by;
+    return call.refuse(error);
+  }
   const int64_t context = api.context();
   for (const std::vector<int32_t>& prompt : request.prompts) {
     const auto length = static_cast<int64_t>(prompt.size());

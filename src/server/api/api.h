@@ -12,6 +12,7 @@
 #include "server/api/completion_format.h"
 #include "server/api/params.h"
 #include "server/api/responder.h"
+#include "server/api/text_shelf.h"
 #include "server/http/message.h"
 #include "server/scheduler/scheduler.h"
 #include "server/server.h"
@@ -23,6 +24,7 @@ struct Api {
   const Engine& engine;
   const ServerOptions& options;
   Scheduler& scheduler;
+  TextShelf& shelf;
   std::optional<text::ChatTemplate> chat;  // none: neither asked for nor the model's
 
   const text::Tokenizer& tokenizer() const { return engine.tokenizer(); }
@@ -61,12 +63,14 @@ void submit(const Call& call, TextRequest request);
 
 Facts facts_of(const Api& api, const char* id_prefix);
 
-// A prompt of /completion: a text, a list of tokens (and texts among them), {"prompt_string"}, or a list of these.
+// A prompt of /completion: a text, a list of tokens (and texts among them), {"prompt_string"}, {"prompt_parts"} (texts
+// and
+// {"text_id"}, joined), or a list of these.
 struct Prompts {
   std::vector<std::vector<int32_t>> tokens{};
   bool many = false;  // a list was given
 };
-Prompts read_prompts(Fields& fields, const char* name, const text::Tokenizer& tokenizer);
+Prompts read_prompts(Fields& fields, const char* name, const Api& api);
 
 // The messages of a chat as the prompt of its answer.
 struct ChatPrompt {
@@ -78,7 +82,10 @@ struct ChatPrompt {
 // Errors are left in `fields`.
 ChatPrompt read_chat(Fields& fields, const Api& api, bool wants_text);
 // The messages alone, in OpenAI's or Anthropic's shape.
-std::vector<text::Message> read_messages(Fields& fields);
+std::vector<text::Message> read_messages(Fields& fields, TextShelf& shelf);
+// The text that {"text_id": ...} names; null when `part` is no such thing. One that is not there is an error in
+// `fields`, 404.
+const std::string* shelved_text(Fields& fields, TextShelf& shelf, const Json& part);
 // What the chat's tools ask of the answer, beside what the request asks.
 void take_chat(Fields& fields, ChatPrompt prompt, TextRequest& request);
 // response_format becomes a schema for the sampler.
@@ -92,6 +99,7 @@ void route_count_chat(const Call& call);
 void route_messages(const Call& call);
 void route_count_messages(const Call& call);
 void route_responses(const Call& call);
+void route_leave_text(const Call& call);
 void route_tokenize(const Call& call);
 void route_detokenize(const Call& call);
 void route_tokenizer_info(const Call& call);

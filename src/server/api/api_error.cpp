@@ -23,9 +23,8 @@ ApiError invalid_field(const std::string& name, const std::string& message) {
 ApiError from_engine(const Error& error) {
   switch (error.kind) {
     case ErrorKind::kUsage: return {.message = error.message};
-    case ErrorKind::kMemory: return {.status = 503, .type = "unavailable_error", .message = error.message};
-    case ErrorKind::kInterrupted:
-      return {.status = 503, .type = "unavailable_error", .message = "the server is stopping"};
+    case ErrorKind::kMemory: return unavailable(error.message);
+    case ErrorKind::kInterrupted: return unavailable("the server is stopping");
     case ErrorKind::kRuntime:
     case ErrorKind::kModel:
     case ErrorKind::kDevice: break;
@@ -38,6 +37,10 @@ ApiError too_busy(int seconds) {
           .type = "rate_limit_error",
           .message = "the queue is full; try again later",
           .details = {{"retry_after", seconds}}};
+}
+
+ApiError unavailable(const std::string& message) {
+  return {.status = 503, .type = "unavailable_error", .message = message};
 }
 
 ApiError not_supported(const std::string& message) {

@@ -59,7 +59,7 @@ ChatPrompt read_chat(Fields& fields, const Api& api, bool wants_text) {
     return prompt;
   }
   const Tools tools = read_tools(fields, api.chat->source());
-  std::vector<text::Message> messages = read_messages(fields);
+  std::vector<text::Message> messages = read_messages(fields, api.shelf);
   text::TemplateExtras extras{.variables = dump(template_variables(fields, api))};
   const bool continues_asked = fields.flag("continue_final_message", false);
   const bool adds_asked = fields.flag("add_generation_prompt", !continues_asked);
@@ -104,7 +104,10 @@ ChatPrompt read_chat(Fields& fields, const Api& api, bool wants_text) {
   prompt.text = text + extras.suffix + begun;
   if (!tools.any()) return prompt;
   Result<CallGrammar> grammar = call_grammar(tools, api.tokenizer());
-  if (!grammar.ok()) return refuse(grammar.error());
+  if (!grammar.ok()) {
+    fields.fail("tools", "cannot be followed: " + grammar.error().message);
+    return prompt;
+  }
   prompt.grammar = std::move(*grammar);
   return prompt;
 }
@@ -119,6 +122,7 @@ void take_chat(Fields& fields, ChatPrompt prompt, TextRequest& request) {
     return fields.fail("tools", "do not go with a grammar or a schema for the answer");
   sampler.grammar = std::move(prompt.grammar.grammar);
   sampler.grammar_from = prompt.grammar.from;
+  request.params.shaped_by = "tools";
 }
 
 void read_response_format(Fields& fields, Params& params) {
@@ -141,6 +145,7 @@ void read_response_format(Fields& fields, Params& params) {
   if (!params.generate.sampler.grammar.empty() || !params.generate.sampler.json_schema.empty())
     return fail("does not go with another grammar or schema");
   params.generate.sampler.json_schema = dump(schema);
+  params.shaped_by = "response_format";
 }
 
 }  // namespace ei::server

@@ -16,17 +16,19 @@ bool is_text_part(const Json& part) {
 
 void fail_content(Fields& fields) { fields.fail("messages", "may hold texts only: this model reads nothing else"); }
 
-// A text, or a list of parts that are texts.
-std::string read_content(Fields& fields, const Json& content) {
+// A text, or a list of parts that are texts, here or left at /texts before.
+std::string read_content(Fields& fields, TextShelf& shelf, const Json& content) {
   if (content.is_string()) return content.get<std::string>();
   std::string text;
   if (content.is_array()) {
     for (const Json& part : content) {
-      if (!is_text_part(part)) {
+      const std::string* left = shelved_text(fields, shelf, part);
+      if (fields.error()) return {};
+      if (left == nullptr && !is_text_part(part)) {
         fail_content(fields);
         return {};
       }
-      text += (text.empty() ? "" : "\n") + part["text"].get<std::string>();
+      text += (text.empty() ? "" : "\n") + (left != nullptr ? *left : part["text"].get<std::string>());
     }
     return text;
   }
@@ -60,7 +62,7 @@ Json read_calls(Fields& fields, const Json& calls) {
 
 class MessageReader {
  public:
-  explicit MessageReader(Fields& fields) : fields_(fields) {}
+  MessageReader(Fields& fields, TextShelf& shelf) : fields_(fields), shelf_(shelf) {}
 
   void read(const Json& message) {
     const std::string role = message["role"].get<std::string>();
@@ -72,7 +74,7 @@ class MessageReader {
     for (const char* name : {"reasoning_content", "tool_call_id", "name"})
       if (message.contains(name) && message[name].is_string()) more[name] = message[name];
     const bool calls_alone = content.is_null() && more.contains("tool_calls");
-    add(role, calls_alone ? std::string() : read_content(fields_, content), more);
+    add(role, calls_alone ? std::string() : read_content(fields_, shelf_, content), more);
   }
   std::vector<text::Message> messages{};
 
@@ -98,7 +100,7 @@ class MessageReader {
                                                block.value("input", Json::object())));
       } else if (type == "tool_result") {
         const Json result = block.value("content", Json(""));
-        add("tool", read_content(fields_, result), {{"tool_call_id", block.value("tool_use_id", Json(""))}});
+        add("tool", read_content(fields_, shelf_, result), {{"tool_call_id", block.value("tool_use_id", Json(""))}});
       } else if (type == "thinking") {
         more["reasoning_content"] = block.value("thinking", Json(""));
       } else if (is_text_part(block)) {
@@ -115,12 +117,24 @@ class MessageReader {
   }
 
   Fields& fields_;
+  TextShelf& shelf_;
 };
 }  // namespace
 
-std::vector<text::Message> read_messages(Fields& fields) {
+const std::string* shelved_text(Fields& fields, TextShelf& shelf, const Json& part) {
+  if (!part.is_object() || !part.contains("text_id") || !part["text_id"].is_string()) return nullptr;
+  const std::string* text = shelf.find(part["text_id"].get<std::string>());
+  if (text == nullptr)
+    fields.fail({.status = 404,
+                 .type = "not_found_error",
+                 .message = "'text_id' names no text that is here, or no longer: send it to /texts again",
+                 .param = "text_id"});
+  return text;
+}
+
+std::vector<text::Message> read_messages(Fields& fields, TextShelf& shelf) {
   const Json* given = fields.find("messages");
-  MessageReader reader(fields);
+  MessageReader reader(fields, shelf);
   if (given == nullptr || !given->is_array() || given->empty() || given->size() > kMaxMessages) {
     fields.fail("messages", given == nullptr ? "is missing" : "must be a list of messages");
     return {};

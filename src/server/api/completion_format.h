@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "server/api/random_name.h"
 #include "server/api/responder.h"
 #include "text/tokenizer.h"
 
@@ -18,9 +19,6 @@ struct Facts {
   int64_t created = 0;        // seconds since 1970
   const text::Tokenizer* tokenizer = nullptr;
 };
-
-// 24 letters and digits that nobody has seen before.
-std::string random_name();
 
 Json timings_json(const TaskReport& report);
 Json progress_json(const TaskReport& report);

@@ -27,7 +27,7 @@ void route_completion(const Call& call) {
   Fields fields(body.json);
   TextRequest request;
   request.params = read_params(fields, call.api.options.limits, call.api.tokenizer());
-  Prompts prompts = fields.error() ? Prompts{} : read_prompts(fields, "prompt", call.api.tokenizer());
+  Prompts prompts = fields.error() ? Prompts{} : read_prompts(fields, "prompt", call.api);
   if (fields.error()) return call.refuse(*fields.error());
   const bool many = prompts.many || request.params.choices > 1;
   request.prompts = std::move(prompts.tokens);
@@ -48,7 +48,7 @@ void route_text_completion(const Call& call) {
   // OpenAI's 0 asks for the tokens' own log-probabilities alone.
   request.params.scores_prompt = request.params.echo && fields.has("logprobs");
   if (request.params.scores_prompt) request.params.cache_prompt = false;
-  Prompts prompts = fields.error() ? Prompts{} : read_prompts(fields, "prompt", call.api.tokenizer());
+  Prompts prompts = fields.error() ? Prompts{} : read_prompts(fields, "prompt", call.api);
   if (fields.error()) return call.refuse(*fields.error());
   request.prompts = std::move(prompts.tokens);
   request.format = text_format(facts_of(call.api, "cmpl-"), request.params);

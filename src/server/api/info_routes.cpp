@@ -52,23 +52,22 @@ void route_props(const Call& call) {
   const Api& api = call.api;
   const text::Tokenizer& tokenizer = api.tokenizer();
   const auto spelled = [&](int32_t token) { return tokenizer.piece(token, /*special=*/true); };
-  call.send(
-      Json{{"default_generation_settings",
-            {{"n_ctx", api.context()}, {"params", settings_json(api.options.limits.defaults, tokenizer)}}},
-           {"total_slots", api.scheduler.options().slots},
-           {"model_alias", api.model_name()},
-           {"model_path", tokenizer.path()},
-           {"modalities", {{"vision", false}, {"audio", false}}},
-           {"endpoint_slots", api.options.slots},
-           {"endpoint_metrics", api.options.metrics},
-           {"chat_template", api.options.chat_template.empty() ? tokenizer.chat_template() : api.options.chat_template},
-           {"has_chat_template", api.chat.has_value()},
-           {"method", api.options.limits.defaults.method.method},
-           {"request_methods", api.options.limits.request_methods},
-           {"methods", methods_json()},
-           {"bos_token", spelled(tokenizer.bos())},
-           {"eos_token", spelled(tokenizer.eos())},
-           {"build_info", "b" + api.options.version + "-" + api.options.commit}});
+  call.send(Json{{"default_generation_settings",
+                  {{"n_ctx", api.context()}, {"params", settings_json(api.options.limits.defaults, tokenizer)}}},
+                 {"total_slots", api.scheduler.options().slots},
+                 {"model_alias", api.model_name()},
+                 {"model_path", tokenizer.path()},
+                 {"modalities", {{"vision", false}, {"audio", false}}},
+                 {"endpoint_slots", api.options.slots},
+                 {"endpoint_metrics", api.options.metrics},
+                 {"chat_template", api.chat ? api.chat->source() : ""},
+                 {"has_chat_template", api.chat.has_value()},
+                 {"method", api.options.limits.defaults.method.method},
+                 {"request_methods", api.options.limits.request_methods},
+                 {"methods", methods_json()},
+                 {"bos_token", spelled(tokenizer.bos())},
+                 {"eos_token", spelled(tokenizer.eos())},
+                 {"build_info", "b" + api.options.version + "-" + api.options.commit}});
 }
 
 void route_version(const Call& call) {
@@ -107,7 +106,7 @@ void route_slots(const Call& call) {
     list.push_back(std::move(json));
   }
   if (all_busy && !call.request.argument("fail_on_no_slot").empty())
-    return call.refuse({.status = 503, .type = "unavailable_error", .message = "no slot available"});
+    return call.refuse(unavailable("no slot available"));
   call.send(list);
 }
 

@@ -155,6 +155,8 @@ Params read_params(Fields& fields, const ParamLimits& limits, const text::Tokeni
   params.generate.sampler.ignore_eos = params.generate.ignore_eos;
   if (fields.has("stop")) params.generate.stop = fields.texts("stop", kMaxStops);
   read_sampler(fields, params.generate.sampler);
+  for (const char* name : {"grammar", "json_schema"})
+    if (fields.has(name)) params.shaped_by = name;
   read_biases(fields, tokenizer, params.generate.sampler);
   read_method(fields, limits, params.method);
   params.stream = fields.flag("stream", false);

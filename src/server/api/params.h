@@ -33,6 +33,7 @@ struct Params {
   bool echo = false;
   bool scores_prompt = false;
   std::vector<std::string> response_fields{};
+  std::string shaped_by{};  // the field that the sampler's grammar or schema came from
 };
 
 // Where a request's fields are read and what they may say.

@@ -13,8 +13,8 @@ bool is_token(const Json& json) { return json.is_number_integer(); }
 
 class PromptReader {
  public:
-  PromptReader(Fields& fields, const char* name, const text::Tokenizer& tokenizer)
-      : fields_(fields), name_(name), tokenizer_(tokenizer) {}
+  PromptReader(Fields& fields, const char* name, const Api& api)
+      : fields_(fields), name_(name), tokenizer_(api.tokenizer()), shelf_(api.shelf) {}
 
   std::vector<int32_t> one(const Json& json) {
     std::vector<int32_t> tokens;
@@ -39,9 +39,23 @@ class PromptReader {
     } else if (part.is_object() && part.contains("prompt_string") && part["prompt_string"].is_string()) {
       if (part.contains("multimodal_data")) return fields_.fail(name_, "holds media, which this model does not read");
       add_text(part["prompt_string"].get<std::string>(), tokens);
+    } else if (part.is_object() && part.contains("prompt_parts") && part["prompt_parts"].is_array()) {
+      add_text(joined(part["prompt_parts"]), tokens);
     } else {
       fields_.fail(name_, kShapes);
     }
+  }
+
+  // Made tokens of as one text: where it was cut does not show.
+  std::string joined(const Json& parts) {
+    std::string text;
+    for (const Json& part : parts) {
+      const std::string* left = shelved_text(fields_, shelf_, part);
+      if (left == nullptr && !part.is_string()) fields_.fail(name_, "has parts that are neither texts nor 'text_id's");
+      if (fields_.error()) return {};
+      text += left != nullptr ? *left : part.get<std::string>();
+    }
+    return text;
   }
 
   void add_text(const std::string& text, std::vector<int32_t>& tokens) {
@@ -55,17 +69,18 @@ class PromptReader {
   Fields& fields_;
   const char* name_;
   const text::Tokenizer& tokenizer_;
+  TextShelf& shelf_;
 };
 }  // namespace
 
-Prompts read_prompts(Fields& fields, const char* name, const text::Tokenizer& tokenizer) {
+Prompts read_prompts(Fields& fields, const char* name, const Api& api) {
   Prompts prompts;
   const Json* given = fields.find(name);
   if (given == nullptr) {
     fields.fail(name, "is missing");
     return prompts;
   }
-  PromptReader reader(fields, name, tokenizer);
+  PromptReader reader(fields, name, api);
   // A list with a token in it is one prompt; otherwise each member is.
   prompts.many = given->is_array() && std::none_of(given->begin(), given->end(), is_token);
   if (!prompts.many) {

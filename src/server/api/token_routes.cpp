@@ -74,7 +74,7 @@ void route_tokenizer_info(const Call& call) {
                  {"add_eos_token", tokenizer.adds_eos()},
                  {"vocab_size", tokenizer.vocab_size()},
                  {"model_max_length", call.api.context()},
-                 {"chat_template", tokenizer.chat_template()}});
+                 {"chat_template", call.api.chat ? call.api.chat->source() : ""}});
 }
 
 void route_apply_template(const Call& call) {

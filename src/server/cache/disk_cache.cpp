@@ -101,11 +101,16 @@ std::optional<DiskCache::Found> DiskCache::find(std::span<const int32_t> prompt,
   const std::lock_guard lock(mutex_);
   const TokenTree::Match match = tree_.longest(space, prompt);
   if (match.tokens < options_.least_tokens) return std::nullopt;
-  return Found{.path = path_of(match.text), .tokens = match.tokens};
+  const File& file = file_of(match.text);
+  const double share = static_cast<double>(match.tokens) / static_cast<double>(file.tokens);
+  return Found{.path = file.path,
+               .tokens = match.tokens,
+               .bytes = static_cast<int64_t>(share * static_cast<double>(file.bytes))};
 }
 
 void DiskCache::add(File file, const std::string& space, std::span<const int32_t> tokens) {
   file.name = next_++;
+  file.tokens = static_cast<int64_t>(tokens.size());
   tree_.add(file.name, space, tokens);
   figures_.bytes += file.bytes;
   files_.push_front(std::move(file));
@@ -117,8 +122,8 @@ void DiskCache::forget(Place file) {
   files_.erase(file);
 }
 
-std::string DiskCache::path_of(TokenTree::Text name) const {
-  return std::find_if(files_.begin(), files_.end(), [&](const File& file) { return file.name == name; })->path;
+const DiskCache::File& DiskCache::file_of(TokenTree::Text name) const {
+  return *std::find_if(files_.begin(), files_.end(), [&](const File& file) { return file.name == name; });
 }
 
 // So much that what is missing would be read again in no time. A long prompt asked about twice is then written once.
@@ -144,15 +149,15 @@ void DiskCache::put(HeldText text) {
   wake_.notify_all();
 }
 
-void DiskCache::load(const std::string& path, Loaded done) {
+void DiskCache::load(const Found& found, Loaded done) {
   {
     const std::lock_guard lock(mutex_);
     // Somebody waits for it: in front of what is to be written.
-    jobs_.push_front([this, path, done = std::move(done)] {
+    jobs_.push_front([this, found, done = std::move(done)] {
       try {
-        done(read(path));
+        done(read(found));
       } catch (const std::bad_alloc&) {
-        done(Error{ErrorKind::kMemory, "no memory for " + path});
+        done(Error{ErrorKind::kMemory, "no memory for " + found.path});
       }
     });
   }
@@ -213,10 +218,13 @@ void DiskCache::write(const HeldText& text) {
   add({.path = path, .bytes = static_cast<int64_t>(fs::file_size(path, ignored))}, text.space, text.tokens);
 }
 
-Result<HeldText> DiskCache::read(const std::string& path) {
+Result<HeldText> DiskCache::read(const Found& found) {
+  const std::string& path = found.path;
   std::string text;
-  Result<kv::Store> store = kv::Store::load(path, options_.model_hash, backend_, &stop_, &text);
+  Result<kv::Store> store = kv::Store::load(path, options_.model_hash, backend_, &stop_, &text, &options_.types,
+                                            static_cast<int32_t>(found.tokens));
   std::optional<Note> note = store.ok() ? parse_note(text) : std::nullopt;
+  if (note) note->tokens.resize(std::min(note->tokens.size(), static_cast<size_t>(found.tokens)));
   const bool whole = note && static_cast<int64_t>(note->tokens.size()) == store->next_position() && store->exact() &&
                      note->build == options_.build;
   const std::lock_guard lock(mutex_);

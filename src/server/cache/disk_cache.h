@@ -32,7 +32,8 @@ struct DiskCacheOptions {
   int64_t most_bytes = int64_t{8} << 30;
   int64_t least_tokens = 256;  // a shorter text is read as quickly
   uint64_t model_hash = 0;
-  std::string build{};  // another build may round otherwise: its files are not used
+  std::string build{};      // another build may round otherwise: its files are not used
+  kv::StoreConfig types{};  // of the sessions that will use them: rows are loaded into these
   std::function<void(const std::string& line)> log = nullptr;
 };
 
@@ -45,15 +46,16 @@ class DiskCache {
   struct Found {
     std::string path{};
     int64_t tokens = 0;  // leading ones that the prompt has in common with it
+    int64_t bytes = 0;   // that these take in memory, about
   };
   // The file with the longest prefix in common with `prompt`, read in this way.
   std::optional<Found> find(std::span<const int32_t> prompt, const std::string& space) const;
   // Writes the text behind what else waits to be written. It takes the place of files that it begins with; the least
   // recently used go when there is no room.
   void put(HeldText text);
-  // Reads a file that find() named; `done` is called on the thread of the cache.
+  // Reads what find() named, and no more of the file; `done` is called on the thread of the cache.
   using Loaded = std::function<void(Result<HeldText> text)>;
-  void load(const std::string& path, Loaded done);
+  void load(const Found& found, Loaded done);
 
   struct Figures {
     int64_t texts = 0;
@@ -73,19 +75,20 @@ class DiskCache {
     TokenTree::Text name = 0;
     std::string path;
     int64_t bytes = 0;
+    int64_t tokens = 0;
   };
   using Place = std::list<File>::iterator;
 
   void run();
   void scan();
   void write(const HeldText& text);
-  Result<HeldText> read(const std::string& path);
+  Result<HeldText> read(const Found& found);
   void say(const std::string& line) const;
   bool holds(const HeldText& text) const;                                          // under the lock
   void make_room(int64_t bytes);                                                   // under the lock
   void add(File file, const std::string& space, std::span<const int32_t> tokens);  // under the lock
   void forget(Place file);                                                         // under the lock
-  std::string path_of(TokenTree::Text name) const;                                 // under the lock
+  const File& file_of(TokenTree::Text name) const;                                 // under the lock
 
   const Backend& backend_;
   const DiskCacheOptions options_;

@@ -36,6 +36,7 @@ class DiskCacheTest : public ::testing::Test {
             .least_tokens = kShort,
             .model_hash = embedded_engine().model_hash(),
             .build = build,
+            .types = open_session(embedded_engine(), {})->store().config(),
             .log = [this](const std::string& line) {
               const std::lock_guard lock(mutex_);
               lines_.push_back(line);
@@ -45,9 +46,9 @@ class DiskCacheTest : public ::testing::Test {
     for (int i = 0; i < 1000 && !cache.idle(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     ASSERT_TRUE(cache.idle());
   }
-  static Result<HeldText> load(DiskCache& cache, const std::string& path) {
+  static Result<HeldText> load(DiskCache& cache, const DiskCache::Found& found) {
     std::promise<Result<HeldText>> loaded;
-    cache.load(path, [&](Result<HeldText> text) { loaded.set_value(std::move(text)); });
+    cache.load(found, [&](Result<HeldText> text) { loaded.set_value(std::move(text)); });
     return loaded.get_future().get();
   }
   size_t files() const {
@@ -78,10 +79,16 @@ TEST_F(DiskCacheTest, ATextIsFoundAgainByAnotherProcess) {
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->tokens, 200);
   EXPECT_FALSE(cache.find(prompt, "sparse").has_value());
-  const Result<HeldText> text = load(cache, found->path);
+  const Result<HeldText> text = load(cache, *found);
   ASSERT_TRUE(text.ok()) << text.error().message;
-  EXPECT_EQ(text->tokens, tokens);
-  EXPECT_EQ(text->store.next_position(), 300);
+  // What the prompt has not got stays in the file.
+  EXPECT_EQ(text->tokens, std::vector<int32_t>(tokens.begin(), tokens.begin() + 200));
+  EXPECT_EQ(text->store.next_position(), 200);
+  EXPECT_TRUE(text->store.exact());
+  const int64_t whole = load(cache, *cache.find(tokens, ""))->store.bytes();
+  EXPECT_LT(text->store.bytes(), whole);
+  EXPECT_NEAR(static_cast<double>(found->bytes), static_cast<double>(text->store.bytes()),
+              0.3 * static_cast<double>(whole));
   EXPECT_TRUE(lines_.empty());
   DiskCache other(embedded_engine().backend(), options("another build"));
   EXPECT_EQ(other.figures().texts, 0);
@@ -104,10 +111,10 @@ TEST_F(DiskCacheTest, ADamagedFileIsPassedOverWithOneLineAndOthersServe) {
   kv::write_all(folder_.file("cache/0000.eikv"), {1, 2, 3});
   DiskCache cache(embedded_engine().backend(), options());
   EXPECT_EQ(lines_.size(), 1u);
-  EXPECT_FALSE(load(cache, cache.find(first, "")->path).ok());
+  EXPECT_FALSE(load(cache, *cache.find(first, "")).ok());
   EXPECT_EQ(lines_.size(), 2u);
   EXPECT_FALSE(cache.find(first, "").has_value());
-  EXPECT_TRUE(load(cache, cache.find(second, "")->path).ok());
+  EXPECT_TRUE(load(cache, *cache.find(second, "")).ok());
 }
 
 TEST_F(DiskCacheTest, TheLeastRecentlyUsedGoWhenThereIsNoRoom) {
@@ -116,7 +123,7 @@ TEST_F(DiskCacheTest, TheLeastRecentlyUsedGoWhenThereIsNoRoom) {
   DiskCache cache(embedded_engine().backend(), small);
   for (const int32_t seed : {5, 6}) cache.put(read_text(some_tokens(256, seed)));
   settle(cache);
-  EXPECT_TRUE(load(cache, cache.find(some_tokens(256, 5), "")->path).ok());  // used
+  EXPECT_TRUE(load(cache, *cache.find(some_tokens(256, 5), "")).ok());  // used
   cache.put(read_text(some_tokens(256, 7)));
   settle(cache);
   EXPECT_EQ(cache.figures().texts, 2);

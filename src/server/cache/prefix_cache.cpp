@@ -13,11 +13,15 @@ std::shared_ptr<HeldText> PrefixCache::put(HeldText text) {
   tree_.add(name, held->space, held->tokens);
   pages_.add(held->store);
   texts_[name] = held;
-  while (bytes() > most_bytes_) {
+  make_room(0);
+  return held;
+}
+
+void PrefixCache::make_room(int64_t bytes) {
+  while (pages_.bytes() > std::max<int64_t>(most_bytes_ - bytes, 0)) {
     if (const auto ending = tree_.oldest(); ending && spill_) spill_(*texts_.at(ending->text));
     if (!drop_oldest()) break;
   }
-  return held;
 }
 
 std::shared_ptr<const HeldText> PrefixCache::find(std::span<const int32_t> prompt, const std::string& space) {

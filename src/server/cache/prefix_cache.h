@@ -39,6 +39,8 @@ class PrefixCache {
   int64_t longest(std::span<const int32_t> prompt, const std::string& space) const;
   void remove(const std::shared_ptr<HeldText>& text);
   bool has(const std::shared_ptr<HeldText>& text) const;
+  // Gives up what was used longest ago until so many bytes more would fit.
+  void make_room(int64_t bytes);
   // Gives up what was used longest ago, at once. False when there is nothing.
   bool drop_oldest();
 

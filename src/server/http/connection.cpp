@@ -3,12 +3,9 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/http/read.hpp>
-#include <boost/beast/http/status.hpp>
 #include <cctype>
-#include <chrono>
 #include <random>
 #include <utility>
 
@@ -25,10 +22,6 @@ namespace {
 constexpr double kLeaveSeconds = 2;
 constexpr size_t kDiscardBytes = size_t{64} << 10;
 constexpr size_t kWatchBytes = size_t{4} << 10;
-
-std::chrono::milliseconds milliseconds(double seconds) {
-  return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1e3));
-}
 
 HttpResponse plain_error(int status, const char* message) {
   HttpResponse response{.status = status};
@@ -65,7 +58,10 @@ HttpRequest take_request(http::request<http::string_body> message) {
 }  // namespace
 
 Connection::Connection(asio::ip::tcp::socket socket, HttpShared& shared)
-    : shared_(shared), stream_(std::move(socket), shared.tls.get()), keep_alive_(stream_.get_executor()) {
+    : shared_(shared),
+      stream_(std::move(socket), shared.tls.get()),
+      keep_alive_(stream_.get_executor()),
+      pace_(stream_.get_executor()) {
   ++shared_.open;
 }
 
@@ -74,6 +70,7 @@ Connection::~Connection() { --shared_.open; }
 void Connection::start() {
   Error ignored;
   stream_.socket().set_option(asio::ip::tcp::no_delay(true), ignored);
+  stream_.socket().non_blocking(true, ignored);
   if (!stream_.secure()) return read_request();
   stream_.expires_after(milliseconds(shared_.options.read_s));
   stream_.async_greet([self = shared_from_this()](const Error& error) { error ? self->lose() : self->read_request(); });
@@ -85,7 +82,8 @@ void Connection::read_request() {
   state_ = State::kReading;
   if (watching_ && stream_.secure()) return await_watched();
   parser_.emplace();
-  parser_->header_limit(static_cast<uint32_t>(shared_.options.header_bytes));
+  // Of all together, the request line being one more.
+  parser_->header_limit(static_cast<uint32_t>(shared_.options.header_bytes * (shared_.options.header_count + 1)));
   parser_->body_limit(static_cast<uint64_t>(shared_.options.body_bytes));
   stream_.expires_after(milliseconds(buffer_.size() > 0 ? shared_.options.read_s : shared_.options.idle_s));
   http::async_read_header(stream_, buffer_, *parser_,
@@ -98,6 +96,12 @@ void Connection::header_read(const Error& error) {
   if (std::distance(head.begin(), head.end()) > shared_.options.header_count) {
     keep_ = false;
     return answer(plain_error(431, "too many headers"));
+  }
+  const auto most = static_cast<size_t>(shared_.options.header_bytes);
+  const auto too_large = [&](const auto& field) { return field.name_string().size() + field.value().size() > most; };
+  if (head.target().size() > most || std::any_of(head.begin(), head.end(), too_large)) {
+    keep_ = false;
+    return answer(plain_error(431, "a header is larger than this server takes"));
   }
   stream_.expires_after(milliseconds(shared_.options.read_s));
   if (beast::iequals(head[http::field::expect], "100-continue")) {
@@ -192,100 +196,6 @@ void Connection::await_watched() {
   });
 }
 
-void Connection::send(HttpResponse response) {
-  asio::post(stream_.get_executor(), [self = shared_from_this(), response = std::move(response)] {
-    if (self->state_ == State::kWaiting) self->answer(response);
-  });
-}
-
-void Connection::begin_stream(HttpResponse head) {
-  asio::post(stream_.get_executor(), [self = shared_from_this(), head = std::move(head)] { self->open_stream(head); });
-}
-
-void Connection::write(std::string text) {
-  asio::post(stream_.get_executor(), [self = shared_from_this(), text = std::move(text)] { self->stream_text(text); });
-}
-
-void Connection::end() {
-  asio::post(stream_.get_executor(), [self = shared_from_this()] { self->close_stream(); });
-}
-
-void Connection::on_gone(std::function<void()> gone) {
-  asio::post(stream_.get_executor(), [self = shared_from_this(), gone = std::move(gone)] {
-    if (self->is_gone_) return gone();
-    if (!self->complete_) self->gone_ = gone;
-  });
-}
-
-std::string Connection::head_of(const HttpResponse& response, int64_t body_bytes) const {
-  const auto status = static_cast<http::status>(response.status);
-  std::string head = str_format("HTTP/1.1 %d ", response.status) + std::string(http::obsolete_reason(status)) + "\r\n";
-  const auto add = [&](const std::string& name, const std::string& value) { head += name + ": " + value + "\r\n"; };
-  add("Server", "entropyinfer");
-  add("Content-Type", response.content_type);
-  if (body_bytes >= 0) add("Content-Length", str_format("%lld", static_cast<long long>(body_bytes)));
-  if (body_bytes < 0 && chunked_) add("Transfer-Encoding", "chunked");
-  if (!record_.id.empty()) add("X-Request-Id", record_.id);
-  for (const auto& [name, value] : response.headers) add(name, value);
-  add("Connection", keep_ ? "keep-alive" : "close");
-  return head + "\r\n";
-}
-
-void Connection::answer(const HttpResponse& response) {
-  if (state_ == State::kClosed) return;
-  state_ = State::kAnswering;
-  complete_ = true;
-  record_.status = response.status;
-  put(head_of(response, static_cast<int64_t>(response.body.size())) + response.body);
-}
-
-void Connection::open_stream(const HttpResponse& head) {
-  if (state_ != State::kWaiting) return;
-  state_ = State::kStreaming;
-  record_.status = head.status;
-  if (!chunked_) keep_ = false;
-  put(head_of(head, -1));
-}
-
-void Connection::stream_text(const std::string& text) {
-  if (state_ != State::kStreaming || complete_ || text.empty()) return;
-  if (!chunked_) return put(text);
-  put(str_format("%zx\r\n", text.size()) + text + "\r\n");
-}
-
-void Connection::close_stream() {
-  if (state_ != State::kStreaming || complete_) return;
-  complete_ = true;
-  put(chunked_ ? "0\r\n\r\n" : "");
-}
-
-void Connection::put(const std::string& bytes) {
-  record_.bytes += static_cast<int64_t>(bytes.size());
-  outbox_ += bytes;
-  if (static_cast<int64_t>(outbox_.size()) > shared_.options.unread_bytes && state_ == State::kStreaming) return lose();
-  if (!writing_) flush();
-}
-
-void Connection::flush() {
-  keep_alive_.cancel();
-  writing_ = true;
-  sent_ = std::move(outbox_);
-  outbox_.clear();
-  stream_.expires_after(milliseconds(shared_.options.write_s));
-  asio::async_write(stream_, asio::buffer(sent_),
-                    [self = shared_from_this()](const Error& error, size_t) { self->written(error); });
-}
-
-void Connection::written(const Error& error) {
-  writing_ = false;
-  if (state_ == State::kClosed) return;
-  if (error) return lose();
-  if (!outbox_.empty()) return flush();
-  stream_.expires_never();
-  if (complete_) return answer_complete();
-  arm_keep_alive();
-}
-
 void Connection::set_busy(bool busy) {
   if (std::exchange(busy_, busy) != busy) shared_.busy += busy ? 1 : -1;
 }
@@ -300,6 +210,7 @@ void Connection::log(bool gone) {
 
 void Connection::answer_complete() {
   gone_ = nullptr;
+  keep_alive_.cancel();
   set_busy(false);
   log(/*gone=*/false);
   if (keep_) return read_request();
@@ -330,15 +241,6 @@ void Connection::discard() {
                                 });
 }
 
-void Connection::arm_keep_alive() {
-  keep_alive_.expires_after(milliseconds(shared_.options.keep_alive_s));
-  keep_alive_.async_wait([weak = weak_from_this()](const Error& error) {
-    const auto self = weak.lock();
-    if (error || !self) return;
-    self->stream_text(": keep-alive\n\n");
-  });
-}
-
 void Connection::lose() {
   if (state_ == State::kClosed) return;
   const bool unanswered = state_ == State::kWaiting || (state_ == State::kStreaming);
@@ -347,6 +249,7 @@ void Connection::lose() {
   set_busy(false);
   log(/*gone=*/true);
   keep_alive_.cancel();
+  pace_.cancel();
   Error ignored;
   stream_.socket().close(ignored);
   if (auto gone = std::exchange(gone_, nullptr); gone && unanswered) gone();

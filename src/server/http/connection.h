@@ -8,8 +8,10 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -17,6 +19,10 @@
 #include "server/http/wire.h"
 
 namespace ei::server {
+
+inline std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1e3));
+}
 
 // What connections share: limits, the handler, how many there are.
 struct HttpShared {
@@ -59,10 +65,12 @@ class Connection : public Reply, public std::enable_shared_from_this<Connection>
   void leave();
   void answer(const HttpResponse& response);
   void open_stream(const HttpResponse& head);
+  void take_inbox();
   void stream_text(const std::string& text);
   void close_stream();
   std::string head_of(const HttpResponse& response, int64_t body_bytes) const;
   void put(const std::string& bytes);
+  void flush_soon();
   void flush();
   void written(const Error& error);
   void answer_complete();
@@ -78,6 +86,12 @@ class Connection : public Reply, public std::enable_shared_from_this<Connection>
   boost::beast::flat_buffer buffer_;
   std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;
   boost::asio::steady_timer keep_alive_;
+  boost::asio::steady_timer pace_;
+  bool paced_ = false;    // the outbox waits for it
+  double put_s_ = 0;      // when something was put into the outbox last
+  double flushed_s_ = 0;  // and when it was emptied
+  std::mutex inbox_mutex_;
+  std::string inbox_;  // of other threads: pieces of a stream that the I/O thread has not seen
   State state_ = State::kReading;
   bool keep_ = false;     // the connection, after this answer
   bool chunked_ = false;  // the answer's pieces are framed; HTTP/1.0 ends with the connection

@@ -19,7 +19,7 @@ struct HttpOptions {
   std::string certificate_file{};  // PEM; with its key: TLS
   std::string key_file{};
   int64_t body_bytes = int64_t{64} << 20;
-  int64_t header_bytes = int64_t{64} << 10;  // of all headers
+  int64_t header_bytes = int64_t{8} << 10;  // of one header, and of the request line
   int header_count = 100;
   int connections = 4096;                                    // more are closed at once
   double read_s = 30;                                        // for the rest of a request that has begun

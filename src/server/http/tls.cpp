@@ -3,8 +3,6 @@
 #include <fstream>
 #include <utility>
 
-#include "server/http/certificate.h"
-
 namespace ei::server {
 
 Result<std::unique_ptr<TlsContext>> load_tls(const std::string& certificate_file, const std::string& key_file) {
@@ -32,12 +30,6 @@ Result<std::unique_ptr<TlsContext>> load_tls(const std::string& certificate_file
 #else
   return make_error(ErrorKind::kUsage, "built without TLS (no OpenSSL): leave --ssl-cert-file out and use a proxy");
 #endif
-}
-
-Status check_certificate(const std::string& certificate_file, const std::string& key_file) {
-  const Result<std::unique_ptr<TlsContext>> tls = load_tls(certificate_file, key_file);
-  if (!tls.ok()) return tls.error();
-  return {};
 }
 
 }  // namespace ei::server

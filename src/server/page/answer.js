@@ -1,16 +1,34 @@
 // One answer: from the turns before it and the settings to a request, and from its events to text and figures.
-import { post } from "./stream.js";
+import { leave, post } from "./stream.js";
 
-// A text goes in front of the question, so that the next question begins alike and finds it read.
-function contentOf(turn) {
-  return [...turn.files.map((file) => file.text), turn.text].filter((part) => part !== "").join("\n\n");
+// A text goes in front of the question, so that the next question begins alike and finds it read. It is sent once;
+// questions name it.
+function partsOf(turn) {
+  return [...turn.files.map((file) => ({ type: "text", text_id: file.id })),
+    ...(turn.text === "" ? [] : [{ type: "text", text: turn.text }])];
 }
 
 // The conversation as one side of a comparison saw it.
 function messagesOf(turns, side) {
   return turns.map((turn) => turn.role === "user"
-    ? { role: "user", content: contentOf(turn) }
+    ? { role: "user", content: partsOf(turn) }
     : { role: "assistant", content: turn.sides[Math.min(side, turn.sides.length - 1)].text });
+}
+
+// The same without a template: texts and answers by lines.
+function promptOf(turns, side) {
+  const parts = messagesOf(turns, side).flatMap((message) =>
+    typeof message.content === "string" ? [message.content] : message.content.map((part) => part.text ?? part));
+  return { prompt_parts: parts.flatMap((part, index) => index === 0 ? [part] : ["\n", part]) };
+}
+
+// Texts that the server has not got yet. Two answers side by side send a text once.
+async function leaveTexts(turns, key, signal) {
+  for (const file of turns.flatMap((turn) => turn.files ?? [])) {
+    if (file.id) continue;
+    file.sending ??= leave(file.text, key, signal).finally(() => { delete file.sending; });
+    file.id = await file.sending;
+  }
 }
 
 function requestOf(turns, side, method, settings) {
@@ -22,8 +40,7 @@ function requestOf(turns, side, method, settings) {
     if (settings.budget !== null && method !== "full") body.kv_budget = settings.budget;
   }
   if (settings.hasChat) return ["/v1/chat/completions", { ...body, messages: messagesOf(turns, side) }];
-  const prompt = messagesOf(turns, side).map((message) => message.content).join("\n");
-  return ["/completion", { ...body, prompt }];
+  return ["/completion", { ...body, prompt: promptOf(turns, side) }];
 }
 
 function pieceOf(event) {
@@ -32,11 +49,24 @@ function pieceOf(event) {
   return { text: delta.content ?? "", thought: delta.reasoning_content ?? "" };
 }
 
-// Fills `side` as the answer comes; `changed` is called after every event.
-export async function run({ turns, index, side, settings, key, signal, changed }) {
+// The events of the answer. A server that was started anew, or has given a text up, is sent it again.
+async function* ask({ turns, index, side, settings, key, signal }, again = false) {
+  await leaveTexts(turns, key, signal);
   const [path, body] = requestOf(turns, index, side.method, settings);
+  try {
+    yield* post(path, body, key, signal);
+  } catch (error) {
+    if (error.param !== "text_id" || again) throw error;
+    for (const file of turns.flatMap((turn) => turn.files ?? [])) delete file.id;
+    yield* ask({ turns, index, side, settings, key, signal }, true);
+  }
+}
+
+// Fills `side` as the answer comes; `changed` is called after every event.
+export async function run({ changed, ...asked }) {
+  const { side } = asked;
   const began = performance.now();
-  for await (const event of post(path, body, key, signal)) {
+  for await (const event of ask(asked)) {
     const piece = pieceOf(event);
     side.text += piece.text ?? "";
     side.thought += piece.thought ?? "";

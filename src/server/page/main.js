@@ -58,6 +58,7 @@ async function connect() {
   } catch (error) {
     byId("key-field").hidden = error.status !== 401;
     notice(error.status === 401 ? "This server needs a key." : "No answer from the server: " + error.message);
+    if (error.status === 503) setTimeout(connect, 1000);  // the model is being loaded
     return;
   }
   notice("");

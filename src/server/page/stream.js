@@ -1,9 +1,10 @@
 // What the page says to the server: JSON there, JSON or server-sent events back.
 
 export class ServerError extends Error {
-  constructor(status, message) {
+  constructor(status, message, param) {
     super(message);
     this.status = status;
+    this.param = param;
   }
 }
 
@@ -15,15 +16,22 @@ function headers(key) {
 
 async function check(response) {
   if (response.ok) return response;
-  let message = "the server answered " + response.status;
+  let error = { message: "the server answered " + response.status };
   try {
-    message = (await response.json()).error.message;
+    error = (await response.json()).error;
   } catch { /* an answer of somebody between us */ }
-  throw new ServerError(response.status, message);
+  throw new ServerError(response.status, error.message, error.param);
 }
 
 export async function get(path, key) {
   return (await check(await fetch(path, { headers: headers(key) }))).json();
+}
+
+// A text that requests will name.
+export async function leave(text, key, signal) {
+  const sent = await fetch("/texts", { method: "POST", headers: { ...headers(key), "Content-Type": "text/plain" }, body: text,
+    signal });
+  return (await (await check(sent)).json()).id;
 }
 
 // Events end with an empty line; comments (keep-alive) begin with a colon.

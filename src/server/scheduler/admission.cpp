@@ -83,18 +83,24 @@ void Scheduler::admit() {
   for (;;) {
     std::optional<Waiting> taken;
     int slot = -1;
+    bool loads = false;
     {
       const std::lock_guard lock(mutex_);
       for (auto waiting = waiting_.begin(); waiting != waiting_.end() && !taken; ++waiting) {
         if (waiting->loading || !may_begin(*waiting)) continue;
         slot = free_slot(waiting->task);
-        if (slot < 0 || loads_first(*waiting)) continue;
+        if (slot < 0) continue;
+        if (loads_first(*waiting)) {
+          loads = true;
+          continue;
+        }
         taken = std::move(*waiting);
         waiting_.erase(waiting);
         ++active_;
         break;
       }
     }
+    if (loads) forget_dropped();
     if (!taken) return;
     begin(std::move(*taken), slot);
   }
@@ -110,19 +116,26 @@ bool Scheduler::loads_first(Waiting& waiting) {
   const std::optional<DiskCache::Found> found = disk_.find(task.prompt, space);
   if (!found || found->tokens < cache_.longest(task.prompt, space) + kWorthLoading) return false;
   waiting.loading = true;
-  disk_.load(found->path, [this, id = waiting.id](Result<HeldText> text) {
-    auto loaded = std::make_shared<Result<HeldText>>(std::move(text));
-    post([this, id, loaded] {
-      if (loaded->ok()) {
-        cache_.put(std::move(**loaded));
-        forget_dropped();
-      }
-      const std::lock_guard lock(mutex_);
-      for (Waiting& other : waiting_)
-        if (other.id == id) other.loading = false;
-    });
+  // Its memory is that of texts held, also while it is being read.
+  cache_.make_room(found->bytes);
+  disk_.load(*found, [this, id = waiting.id](Result<HeldText> text) {
+    auto taken = std::make_shared<Result<HeldText>>(std::move(text));
+    post([this, id, taken] { loaded(id, *taken); });
   });
   return true;
+}
+
+// Who waits for it keeps it, also where it is too large to be held.
+void Scheduler::loaded(uint64_t id, Result<HeldText>& text) {
+  std::shared_ptr<HeldText> held;
+  if (text.ok()) held = cache_.put(std::move(*text));
+  forget_dropped();
+  const std::lock_guard lock(mutex_);
+  for (Waiting& waiting : waiting_) {
+    if (waiting.id != id) continue;
+    waiting.loading = false;
+    waiting.loaded = held;
+  }
 }
 
 void Scheduler::begin(Waiting waiting, int slot) {
@@ -156,7 +169,7 @@ Result<std::unique_ptr<Running>> Scheduler::start(Waiting& waiting, int slot) tr
   const std::string space = space_of(task);
   EI_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, engine_.new_session(options));
   if (task.cache_prompt) {
-    EI_ASSIGN_OR_RETURN(Prefix prefix, find_prefix(task, slot, space));
+    EI_ASSIGN_OR_RETURN(Prefix prefix, find_prefix(waiting, slot, space));
     if (prefix.store) EI_RETURN_IF_ERROR(session->adopt(std::move(*prefix.store), prefix.tokens));
   }
   return Running::begin(waiting.id, task, space, std::move(session), now_s() - waiting.since_s);
@@ -164,7 +177,8 @@ Result<std::unique_ptr<Running>> Scheduler::start(Waiting& waiting, int slot) tr
   return make_error(ErrorKind::kMemory, "out of memory for this request");
 }
 
-Result<Scheduler::Prefix> Scheduler::find_prefix(const Task& task, int slot, const std::string& space) {
+Result<Scheduler::Prefix> Scheduler::find_prefix(const Waiting& waiting, int slot, const std::string& space) {
+  const Task& task = waiting.task;
   std::shared_ptr<const HeldText> held;
   if (task.slot >= 0) {
     held = slots_[static_cast<size_t>(slot)].held;
@@ -174,6 +188,12 @@ Result<Scheduler::Prefix> Scheduler::find_prefix(const Task& task, int slot, con
   }
   const kv::Store* store = held ? &held->store : nullptr;
   int64_t longest = held ? shared_prefix(held->tokens, task.prompt) : 0;
+  if (const HeldText* loaded = waiting.loaded.get(); loaded != nullptr) {
+    if (const int64_t shared = shared_prefix(loaded->tokens, task.prompt); shared > longest) {
+      longest = shared;
+      store = &loaded->store;
+    }
+  }
   // A task that still runs has read its text, too.
   for (const Slot& other : slots_) {
     if (!other.running || other.running->space() != space || (task.slot >= 0 && task.after == 0)) continue;

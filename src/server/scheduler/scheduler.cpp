@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "engine/cache_types.h"
 
 namespace ei::server {
 
@@ -11,9 +12,15 @@ namespace {
 DiskCacheOptions disk_options(const Engine& engine, const SchedulerOptions& options) {
   DiskCacheOptions disk = options.disk;
   disk.model_hash = engine.model_hash();
+  disk.types = row_types(engine, options.session);
   return disk;
 }
 }  // namespace
+
+kv::StoreConfig row_types(const Engine& engine, const SessionOptions& session) {
+  const CacheTypes types = cache_types(engine.backend(), session.key_type, session.value_type);
+  return {.key_type = types.keys, .value_type = types.values};
+}
 
 Scheduler::Scheduler(const Engine& engine, const SchedulerOptions& options)
     : engine_(engine),

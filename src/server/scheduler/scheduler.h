@@ -40,6 +40,9 @@ struct SchedulerOptions {
   double shared_chunk_s = 0.12;           // and while somebody does
 };
 
+// The types of the rows that sessions with these options have.
+kv::StoreConfig row_types(const Engine& engine, const SessionOptions& session);
+
 class Scheduler {
  public:
   Scheduler(const Engine& engine, const SchedulerOptions& options);
@@ -70,6 +73,7 @@ class Scheduler {
     Task task;
     bool looked = false;   // for files
     bool loading = false;  // one of them
+    std::shared_ptr<const HeldText> loaded{};
   };
   struct Slot {
     std::unique_ptr<Running> running{};
@@ -88,9 +92,10 @@ class Scheduler {
   int free_slot(const Task& task) const;
   bool may_begin(const Waiting& waiting) const;
   bool loads_first(Waiting& waiting);
+  void loaded(uint64_t id, Result<HeldText>& text);
   void begin(Waiting waiting, int slot);
   Result<std::unique_ptr<Running>> start(Waiting& waiting, int slot);
-  Result<Prefix> find_prefix(const Task& task, int slot, const std::string& space);
+  Result<Prefix> find_prefix(const Waiting& waiting, int slot, const std::string& space);
   Running* next();
   void step(Running& running);
   void read(Running& running);

@@ -59,7 +59,9 @@ void Scheduler::save_slot(int slot, std::string path, SlotDone done) {
 void Scheduler::restore_slot(int slot, std::string path, SlotDone done) {
   post([this, slot, path = std::move(path), done = std::move(done)] {
     if (slots_[static_cast<size_t>(slot)].running) return done(make_error(ErrorKind::kUsage, "slot %d is busy", slot));
-    Result<kv::Store> store = kv::Store::load(path, engine_.model_hash(), engine_.backend());
+    const kv::StoreConfig types = row_types(engine_, options_.session);
+    Result<kv::Store> store =
+        kv::Store::load(path, engine_.model_hash(), engine_.backend(), /*cancel=*/nullptr, /*note=*/nullptr, &types);
     if (!store.ok()) return done(store.error());
     Result<std::vector<int32_t>> tokens = read_tokens(text_path(path), store->next_position());
     if (!tokens.ok()) return done(tokens.error());

@@ -66,7 +66,7 @@ class PageTest:
         self.page.open(self.url)
         self.page.wait("document.querySelector('#method').options.length > 3")
         assert self.page.script("document.activeElement.id") == "question", "the question has the focus"
-        self.set("#length", "200")
+        self.set("#length", "1500")  # long enough to be seen growing
         self.page.script("window.lengths = new Set(); new MutationObserver(() => lengths.add(document.querySelector("
                          "'.side .text')?.textContent.length)).observe(document.querySelector('#turns'),"
                          "{subtree: true, childList: true, characterData: true})")
@@ -96,6 +96,8 @@ class PageTest:
         self.set("#length", "40")
         self.drop(long_text(9000))
         self.picture("2-dropped")
+        self.page.script("window.sent = []; const plain = window.fetch; window.fetch = (path, options) => {"
+                         "sent.push([path, options?.body?.length ?? 0]); return plain(path, options); }; 0")
         self.ask("What is the pass key?")
         assert "Reading" in self.page.wait("(() => { const t = document.querySelector('#live').textContent;"
                                            "return t.includes(' of ') ? t : '' })()")
@@ -117,6 +119,8 @@ class PageTest:
     def answers_the_second_question_at_once(self):
         self.ask("And once more: the pass key?")
         self.finished(3)
+        sent = self.page.script("sent")
+        assert [path for path, size in sent if size > 20000] == ["/texts"], f"the text is sent once: {sent}"
         held = re.search(r"([\d,]+) tokens were held", self.text(".assistant:last-child .effects"))
         assert held and int(held.group(1).replace(",", "")) > 5000, self.text(".assistant:last-child .effects")
 
