@@ -56,7 +56,7 @@ std::vector<int64_t> share_slots(const KvOptions& options, std::span<const SlotS
 
 std::vector<int64_t> share_slots(const KvOptions& options, std::span<const int64_t> best,
                                  std::span<const int64_t> slots, int64_t base) {
-  if (options.rounding == KvRounding::kExact) {
+  if (options.sums_exactly()) {
     // What the authors round one by one, by largest remainder.
     const double floor = std::floor(options.floor_share * static_cast<double>(base));
     std::vector<double> shares;

@@ -28,16 +28,18 @@ std::unique_ptr<KvMethod> make_keydiff_method(const KvOptions& options, const Kv
 
 Entry keydiff_entry() {
   const KvOptions preset{.rule = {"keydiff"}, .gap = -1, .kernel = 1};
-  return {.method = {.name = "keydiff",
-                     .summary = "KeyDiff: the slots of the keys least like the others",
-                     .paper = "Park et al., 2025, arXiv 2504.15364",
-                     .changes = "all at once behind the prompt, again every --kv-repeat generated tokens",
-                     .kv = preset},
-          .kv = {.name = "keydiff",
-                 .about = "the keys least like the others",
-                 .preset = preset,
-                 .make = make_keydiff_method,
-                 .scores_attention = false}};
+  return {
+      .method = {.name = "keydiff",
+                 .summary = "KeyDiff: the slots of the keys least like the others",
+                 .paper = "Park et al., 2025, arXiv 2504.15364",
+                 .changes =
+                     "all at once behind the prompt, the last 32 slots stay, again every --kv-repeat generated tokens",
+                 .kv = preset},
+      .kv = {.name = "keydiff",
+             .about = "the keys least like the others",
+             .preset = preset,
+             .make = make_keydiff_method,
+             .scores_attention = false}};
 }
 
 }  // namespace ei::policy

@@ -31,7 +31,7 @@ Entry knorm_entry() {
   return {.method = {.name = "knorm",
                      .summary = "Knorm: the slots of the shortest keys",
                      .paper = "Devoto et al., 2024, arXiv 2406.11430",
-                     .changes = "again every --kv-repeat generated tokens",
+                     .changes = "the last 32 slots stay, again every --kv-repeat generated tokens",
                      .kv = preset},
           .kv = {.name = "knorm",
                  .about = "the shortest keys",

@@ -79,7 +79,7 @@ std::vector<int64_t> pyramid_slots(const KvOptions& options, int64_t base, int64
   const int64_t step = layers > 1 ? (most - least) / (layers - 1) : 0;
   std::vector<int64_t> slots;
   for (int64_t layer = 0; layer < layers; ++layer) slots.push_back((layers > 1 ? most : base) - layer * step);
-  if (options.rounding == KvRounding::kReleased) return slots;
+  if (!options.sums_exactly()) return slots;
   // The same line in real numbers, which meets `base` on average.
   std::vector<double> line;
   for (int64_t layer = 0; layer < layers; ++layer)

@@ -63,6 +63,36 @@ TEST(Pyramid, GivesTheFirstLayersMore) {
             (std::vector<int64_t>{71, 50, 30, 9}));
 }
 
+// SnapKV's scores: the mean over the heads of a group, each the largest of seven neighbours outside the window.
+TEST(Pyramid, KeepsInEachLayerWhatTheGroupScoresMost) {
+  const KvOptions options = small("pyramid");
+  constexpr int64_t kLength = 300;
+  constexpr int64_t kOutside = kLength - 8;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const KvTrace trace = random_kv_trace(seed, kLength);
+    const int64_t group = trace.shape.group();
+    const auto budgets =
+        make_kv_method(options, trace.shape)
+            ->layer_budgets(40, std::vector<LayerState>(static_cast<size_t>(trace.shape.layers), {.held = kLength}));
+    const KvKeeps keeps = run_kv_method(options, trace);
+    for (size_t layer = 0; layer < keeps.size(); ++layer) {
+      for (size_t kv_head = 0; kv_head < keeps[layer].size(); ++kv_head) {
+        std::vector<float> mean(static_cast<size_t>(kOutside));
+        for (int64_t head = 0; head < group; ++head)
+          for (int64_t slot = 0; slot < kOutside; ++slot)
+            mean[static_cast<size_t>(slot)] += trace.attention[layer][static_cast<size_t>(
+                (static_cast<int64_t>(kv_head) * group + head) * trace.stride + slot)];
+        std::vector<double> pooled(mean.size());
+        for (int64_t slot = 0; slot < kOutside; ++slot)
+          for (int64_t near = std::max<int64_t>(0, slot - 3); near <= std::min(kOutside - 1, slot + 3); ++near)
+            pooled[static_cast<size_t>(slot)] =
+                std::max(pooled[static_cast<size_t>(slot)], static_cast<double>(mean[static_cast<size_t>(near)]));
+        EXPECT_EQ(keeps[layer][kv_head], largest(pooled, budgets[layer] - 8, kOutside, kLength));
+      }
+    }
+  }
+}
+
 TEST(AdaPyramid, IsAdaKvOverThePyramidOfItsAuthors) {
   const KvOptions ada = find_kv_rule({"adakv"})->preset;
   KvOptions both = find_kv_rule({"ada-pyramid"})->preset;

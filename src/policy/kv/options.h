@@ -94,6 +94,9 @@ struct KvOptions {
   int32_t read = 0;       // tokens that a generated one reads, in pages chosen anew for each; 0: everything
   int32_t page = 16;      // tokens of a page
   int32_t read_skip = 2;  // layers below read everything
+
+  // Bytes are a limit: no rounding takes more of them.
+  bool sums_exactly() const { return rounding == KvRounding::kExact || budget_bytes > 0; }
 };
 
 // "512", "20%" or "64MiB" (also B, KiB, GiB): slots per kv_head, a share of the text, or bytes of the whole cache.

@@ -9,6 +9,7 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <utility>
 #include <variant>
 
 #include "base/random.h"
@@ -170,14 +171,15 @@ TEST(KvMethods, KeepExactlyTheBudgetInTheMean) {
 TEST(KvMethods, KeepExactlyTheirShareOfTheTextOrBytes) {
   for_every_kv_method_and_trace([](KvOptions options, KvTrace trace) {
     if (options.granularity == KvGranularity::kHead) return;
-    options.rounding = KvRounding::kExact;
     trace.shape.slot_bytes = 24;
     const int64_t sets = int64_t{trace.shape.layers} * trace.shape.kv_heads;
+    const KvRounding rounding = std::exchange(options.rounding, KvRounding::kExact);
     options.budget_share = 0.37;
     const auto share = static_cast<int64_t>(std::ceil(0.37 * static_cast<double>(trace.lengths[0])));
     const int64_t slots = std::min(std::max<int64_t>(share, options.window + options.sinks + 1), trace.lengths[0]);
     EXPECT_EQ(kept_slots(trace, run_kv_method(options, trace)), sets * slots) << "37 %";
     options.budget_share = 0;
+    options.rounding = rounding;  // the preset's: bytes are a limit whatever it is
     options.budget_bytes = sets * 24 * 30 + 23;
     const int64_t bytes = 24 * kept_slots(trace, run_kv_method(options, trace));
     EXPECT_EQ(bytes, 24 * sets * std::min<int64_t>(30, trace.lengths[0]));

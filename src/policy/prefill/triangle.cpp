@@ -46,7 +46,7 @@ Entry triangle_entry() {
                .summary = "TriangleMix: deep layers read the first and the latest",
                .paper = "He et al., 2025, arXiv 2507.21526",
                .changes = "the end that reads everything is a whole segment",
-               .prefill = {.rule = {"triangle"}, .base_budget = 512, .layer_skip = 0, .select = BlockRank::kAdaptive}},
+               .prefill = {.rule = {"triangle"}, .base_budget = 520, .layer_skip = 0, .select = BlockRank::kAdaptive}},
           .prefill = {.name = "triangle",
                       .about = "everything, in deep layers the first and the latest",
                       .make = make_triangle_method,

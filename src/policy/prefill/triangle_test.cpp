@@ -9,7 +9,7 @@ namespace {
 
 TEST(Triangle, DeepLayersReadTheFirstAndTheLatestBlocks) {
   PrefillOptions options = find_method("triangle")->prefill;
-  EXPECT_EQ(options.base_budget, 512);
+  EXPECT_EQ(options.base_budget, 8 + 512) << "the sink's block and the latest";
   options.segment = 64;
   options.threshold = 0;  // no segment reads everything
   options.last_dense = false;
