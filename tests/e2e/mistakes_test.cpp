@@ -57,7 +57,7 @@ TEST(Mistakes, OfUsageAreOneLineAndExitTwo) {
       {{"run", "-p", "x", "--grammar", "nonsense"}, 2, "grammar"},
       {{"run", "-p", "x", "-j", "{"}, 2, "entropyinfer: JSON schema: parse error at line 1"},
       {{"run", "-p", "x", "--chat-template", "{% if %}"}, 2, "template"},
-      {{"run", "-p", "x", "--chat-template", "llama3"}, 2, "'llama3' is neither chatml nor a template"},
+      {{"run", "-p", "x", "--chat-template", "llama9"}, 2, "'llama9' is neither a name (chatml, "},
       {{"run", "-p", "x", "-m", ""}, 2, "--model: must not be empty"},
       {{"run", "-p", "x", "--grammar", ""}, 2, "--grammar: must not be empty"},
       {{"run", "-p", "x", "-j", ""}, 2, "--json-schema: must not be empty"},
@@ -133,7 +133,7 @@ TEST(Mistakes, AContextBeyondMemoryExitsFourAndSaysHowMuchItNeeds) {
 
 TEST(Mistakes, AModelBeyondTheLimitOfAddressesExitsFourAndSaysSo) {
   for (const int64_t bytes : {60'000'000, 100'000'000}) {
-    const Outcome outcome = run(Invocation{.arguments = {"run", "-p", "x", "-n", "2"}, .address_space = bytes});
+    const Outcome outcome = run(Invocation{.arguments = {"run", "-p", "x", "-n", "2", "-t", "1"}, .address_space = bytes});
     expect_line(outcome, 4, "out of memory");
   }
 }

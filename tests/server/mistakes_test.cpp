@@ -122,6 +122,21 @@ TEST(ServerMistakes, OfJsonAndHttpAreRefused) {
   EXPECT_EQ(server.get("/health").status, 200);
 }
 
+// A text inside of the body may hold JSON of its own.
+TEST(ServerMistakes, ArgumentsNestedDeeplyAreATextLikeAnyOther) {
+  const TestServer server;
+  const std::string deep = "{\"a\":" + std::string(200000, '[') + std::string(200000, ']') + "}";
+  const json call = {{"id", "c"}, {"type", "function"}, {"function", {{"name", "f"}, {"arguments", deep}}}};
+  const json body = {{"messages",
+                      {{{"role", "user"}, {"content", "x"}},
+                       {{"role", "assistant"}, {"content", ""}, {"tool_calls", {call}}},
+                       {{"role", "tool"}, {"tool_call_id", "c"}, {"content", "y"}}}},
+                     {"max_tokens", 1}};
+  const int status = server.post("/v1/chat/completions", body).status;
+  EXPECT_TRUE(status == 200 || status == 400) << status;
+  EXPECT_EQ(server.get("/health").status, 200);
+}
+
 TEST(ServerMistakes, AnEndlessChunkedBodyEndsAtTheLimit) {
   ServerOptions options = test_options();
   options.http.body_bytes = 10000;

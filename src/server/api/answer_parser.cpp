@@ -121,7 +121,7 @@ bool AnswerParser::step(AnswerDelta& delta, bool over) {
       // A control token of some models, plain text of others.
       if (const size_t at = held_.find(kListMark); style_.calls == CallStyle::kList && at != std::string::npos)
         held_.erase(0, at + kListMark.size());
-      const Json json = Json::parse(held_, nullptr, false);
+      const Json json = parse_inner(held_);
       if (auto calls = parse_calls(style_.calls, held_)) {
         delta.calls = std::move(*calls);
       } else if (style_.calls == CallStyle::kWrapped && json.is_object() &&

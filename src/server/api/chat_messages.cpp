@@ -39,7 +39,7 @@ std::string read_content(Fields& fields, TextShelf& shelf, const Json& content) 
 // Templates write arguments out as JSON: a text that holds some becomes what it says.
 Json call_json(const Json& id, const Json& name, Json arguments) {
   if (arguments.is_string()) {
-    Json parsed = Json::parse(arguments.get<std::string>(), nullptr, false);
+    Json parsed = parse_inner(arguments.get<std::string>());
     if (parsed.is_object()) arguments = std::move(parsed);
   }
   return {{"type", "function"}, {"id", id}, {"function", {{"name", name}, {"arguments", std::move(arguments)}}}};

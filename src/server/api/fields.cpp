@@ -11,6 +11,11 @@ namespace {
 constexpr int kMaxDepth = 64;
 }
 
+Json parse_inner(const std::string& text) {
+  if (text::json_depth(text) > kMaxDepth) return Json(Json::value_t::discarded);
+  return Json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
 Body parse_body(const std::string& text) {
   Body body;
   if (text::json_depth(text) > kMaxDepth) {

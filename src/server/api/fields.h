@@ -12,6 +12,10 @@
 
 namespace ei::server {
 
+// JSON that somebody wrote into a text: discarded (is_discarded()) when it is none, or nested so deep that to walk
+// through it would take the stack.
+Json parse_inner(const std::string& text);
+
 // The body as an object: kept from nesting beyond 64 levels. The error says where it is no JSON.
 struct Body {
   Json json = Json::object();

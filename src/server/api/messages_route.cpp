@@ -14,7 +14,7 @@ const char* stop_reason(const TaskReport& report, bool calls) {
 }
 
 Json input_of(const ToolCall& call) {
-  Json parsed = Json::parse(call.arguments, nullptr, /*allow_exceptions=*/false);
+  Json parsed = parse_inner(call.arguments);
   return parsed.is_object() ? parsed : Json::object();
 }
 

@@ -156,7 +156,7 @@ std::string tools_in_words(const Tools& tools) {
 }
 
 std::optional<std::vector<ToolCall>> parse_calls(CallStyle style, const std::string& text) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json json = parse_inner(text);
   if (json.is_discarded()) return std::nullopt;
   std::vector<ToolCall> calls;
   const auto add = [&](const Json& one) {
