@@ -133,7 +133,8 @@ TEST(Mistakes, AContextBeyondMemoryExitsFourAndSaysHowMuchItNeeds) {
 
 TEST(Mistakes, AModelBeyondTheLimitOfAddressesExitsFourAndSaysSo) {
   for (const int64_t bytes : {60'000'000, 100'000'000}) {
-    const Outcome outcome = run(Invocation{.arguments = {"run", "-p", "x", "-n", "2", "-t", "1"}, .address_space = bytes});
+    const Outcome outcome =
+        run(Invocation{.arguments = {"run", "-p", "x", "-n", "2", "-t", "1"}, .address_space = bytes});
     expect_line(outcome, 4, "out of memory");
   }
 }

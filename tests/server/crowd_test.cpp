@@ -84,5 +84,18 @@ TEST(ServerCrowd, AClientThatDoesNotReadIsGivenUp) {
   EXPECT_EQ(server.post("/completion", {{"prompt", "a b c"}, {"n_predict", 2}}).status, 200);
 }
 
+TEST(ServerCrowd, AClientThatReadsGetsLargeEventsToTheEnd) {
+  ServerOptions options = test_options();
+  options.http.unread_bytes = 64 << 10;
+  const TestServer server(options);
+  const Answer answer = server.post("/completion", {{"prompt", "The key is 7. The key is"},
+                                                    {"n_predict", 64},
+                                                    {"ignore_eos", true},
+                                                    {"stream", true},
+                                                    {"n_probs", 400}});
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_NE(answer.body.find("\"stop\":true"), std::string::npos) << answer.body.size() << " bytes came";
+}
+
 }  // namespace
 }  // namespace ei::server

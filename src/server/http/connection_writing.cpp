@@ -18,6 +18,7 @@ namespace {
 // Pieces of a stream that come faster than this go out together: a write costs as much as a token of a small model, and
 // nobody reads 200 pieces a second.
 constexpr double kPaceSeconds = 0.005;
+constexpr size_t kPaceBytes = 16 << 10;  // as much goes out whenever it comes
 }  // namespace
 
 void Connection::send(HttpResponse response) {
@@ -109,9 +110,11 @@ void Connection::put(const std::string& bytes) {
   record_.bytes += static_cast<int64_t>(bytes.size());
   outbox_ += bytes;
   put_s_ = now_s();
-  if (static_cast<int64_t>(outbox_.size()) > shared_.options.unread_bytes && state_ == State::kStreaming) return lose();
-  if (writing_) return;
-  if (complete_ || put_s_ >= flushed_s_ + kPaceSeconds) return flush();
+  if (writing_) {  // the client takes its time; what waits for the pace is no fault of its own
+    const bool too_much = static_cast<int64_t>(outbox_.size()) > shared_.options.unread_bytes;
+    return too_much && state_ == State::kStreaming ? lose() : void();
+  }
+  if (complete_ || put_s_ >= flushed_s_ + kPaceSeconds || outbox_.size() >= kPaceBytes) return flush();
   if (!paced_) flush_soon();
 }
 
