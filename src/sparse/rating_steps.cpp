@@ -86,14 +86,16 @@ void RatingStep::record(Stream& stream, const LayerTurn& turn, const policy::Pre
 void RatingStep::rate_peaks(Stream& stream, const LayerTurn& turn, const policy::PrefillMethod& method) const {
   const std::vector<uint8_t> rated = turn.segments([](const policy::SegmentPlace& place) { return place.attends; });
   if (!any(rated)) return;
-  bool by_heads = false;
-  bool by_groups = false;
-  for (const policy::SegmentPlace& place : turn.places)
-    if (place.attends) (method.ranks_by_heads(place.segment) ? by_heads : by_groups) = true;
+  policy::RankedBy by;
+  for (const policy::SegmentPlace& place : turn.places) {
+    if (!place.attends) continue;
+    const policy::RankedBy one = method.ranked_by(place.segment);
+    by = {.heads = by.heads || one.heads, .groups = by.groups || one.groups};
+  }
   kernels::PeakScoreParams params = peak_params(turn);
   params.ranking = rankings_.of(turn.layer);
-  params.weighs_heads = by_groups;
-  params.most_queries = by_heads ? turn.shape.heads / turn.shape.kv_heads : 1;
+  params.weighs_heads = by.groups;
+  params.most_queries = by.heads ? turn.shape.heads / turn.shape.kv_heads : 1;
   params.scores = ranks_.data;
   stream.peak_scores(params, rated);
 }

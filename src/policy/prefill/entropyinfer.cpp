@@ -86,23 +86,24 @@ class EntropyMethod : public PrefillMethod {
     fold_means(keep, sample, means);
   }
 
-  bool ranks_by_heads(int32_t segment) const override {
-    return by_places(segment) || PrefillMethod::ranks_by_heads(segment);
+  RankedBy ranked_by(int32_t segment) const override {
+    const RankedBy types = PrefillMethod::ranked_by(segment);
+    if (!by_places(segment)) return types;
+    return {.heads = true, .groups = types.groups};
   }
 
-  // Rows that look at the same places may speak for each other, and a row that looks elsewhere than the others is found
-  // by its query (BlockRanking::rows). The fewer rows rate, the more blocks: of each pair that is read so many are
-  // rated.
+  // Rows that look at the same few places may speak for each other, and a row that looks elsewhere than the others is
+  // found by its query (BlockRanking::rows). The fewer rows rate, the more blocks: of each pair that is read so many
+  // are rated. Heads whose rows look at many places rank as their type does.
   BlockRanking ranking(const SegmentPlace& place, const SampleMeans& means, int64_t most_read) const override {
-    if (!by_places(place.segment)) return PrefillMethod::ranking(place, means, most_read);
+    const double places = std::exp(std::max(0.0f, means.segment_entropy - means.row_entropy));
+    if (!by_places(place.segment) || places >= options().few_places)
+      return PrefillMethod::ranking(place, means, most_read);
     BlockRanking ranking{.latest = type_of(means) == HeadType::kLocal, .queries = GroupQuery::kEach};
     if (means.samples == 0) return ranking;
     constexpr double kLeastPart = 1.0 / 16;
-    const double places = std::exp(std::max(0.0f, means.segment_entropy - means.row_entropy));
-    if (options().by_type_from > 0 && places >= options().by_type_from)
-      return PrefillMethod::ranking(place, means, most_read);
-    const double part = std::clamp(std::pow(places / options().all_rows_at, 2), kLeastPart, 1.0);
-    if (part < 1) ranking.rows = static_cast<int32_t>(std::ceil(part * static_cast<double>(place.rows)));
+    const double part = std::max(std::pow(places / options().few_places, 2), kLeastPart);
+    ranking.rows = static_cast<int32_t>(std::ceil(part * static_cast<double>(place.rows)));
     const int64_t rated = candidates(place, static_cast<int64_t>(static_cast<double>(most_read) / part));
     if (rated < int64_t{place.segment} * options().segment)
       ranking.candidates = static_cast<int32_t>(rated / options().block);
@@ -138,9 +139,9 @@ class EntropyMethod : public PrefillMethod {
   }
 
  private:
-  // Do the places that its rows look at say how many rows of a head rate? Not while all of them cost little.
+  // Do the places that its rows look at say how many rows of a head rate? Not while all rows cost little.
   bool by_places(int32_t segment) const {
-    return options().rank_queries == RankQueries::kAuto && options().all_rows_at > 0 &&
+    return options().rank_queries == RankQueries::kAuto && options().few_places > 0 &&
            rank_queries_at(options(), shape(), segment) != RankQueries::kAll;
   }
 

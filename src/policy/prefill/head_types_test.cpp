@@ -225,27 +225,25 @@ TEST(HeadTypes, WhereEntropiesDecideThePlacesOfRowsSayHowManyRate) {
     return run.records(0)[98].heads;
   };
   const std::vector<HeadRecord> heads = last();
-  for (const HeadRecord& head : heads) {
-    ASSERT_EQ(head.type, HeadType::kDiffuse);
-    EXPECT_EQ(head.ranking.queries, GroupQuery::kEach);
-  }
-  EXPECT_EQ(heads[0].ranking.rows, 0) << "all of them";
-  EXPECT_EQ(heads[1].ranking.rows, options.segment / 4);
+  for (const HeadRecord& head : heads) ASSERT_EQ(head.type, HeadType::kDiffuse);
+  EXPECT_EQ(heads[0].ranking.queries, GroupQuery::kMean) << "many places: as its type does";
+  EXPECT_EQ(heads[0].ranking.rows, options.segment / 4);
+  EXPECT_EQ(heads[0].ranking.candidates, std::max(options.threshold / options.block, 2 * heads[0].blocks));
+  EXPECT_EQ(heads[1].ranking.queries, GroupQuery::kEach);
+  EXPECT_EQ(heads[1].ranking.rows, options.segment / 4) << "the square of a half";
+  EXPECT_NEAR(heads[1].ranking.candidates, 8 * heads[1].blocks, 8) << "four times as many where a quarter rates";
+  EXPECT_EQ(heads[2].ranking.queries, GroupQuery::kEach);
   EXPECT_EQ(heads[2].ranking.rows, options.segment / 16) << "the least";
-  EXPECT_EQ(heads[0].ranking.candidates, 4 * heads[0].blocks);
-  EXPECT_NEAR(heads[1].ranking.candidates, 16 * heads[1].blocks, 16) << "four times as many where a quarter rates";
-  EXPECT_GT(heads[2].ranking.candidates, 4 * heads[2].blocks);
-  options.by_type_from = 4;
-  EXPECT_EQ(last()[0].ranking.queries, GroupQuery::kMean) << "many places: as its type does";
+  EXPECT_GT(heads[2].ranking.candidates, 2 * heads[2].blocks);
+  options.few_places = 20;
+  EXPECT_EQ(last()[0].ranking.queries, GroupQuery::kEach);
   EXPECT_EQ(last()[0].ranking.rows, options.segment / 4);
-  EXPECT_EQ(last()[2].ranking.queries, GroupQuery::kEach);
-  options.by_type_from = 0;
-  options.all_rows_at = 2.5;
-  EXPECT_EQ(last()[1].ranking.rows, 0);
+  options.few_places = 0;
+  for (const HeadRecord& head : last()) EXPECT_EQ(head.ranking.queries, GroupQuery::kMean) << "all by types";
+  options.few_places = 5;
   options.rated_per_read = 0;
-  EXPECT_EQ(last()[0].ranking.candidates, 0);
+  EXPECT_EQ(last()[1].ranking.candidates, 0);
   trace.per_key = 1e-9;
-  options.all_rows_at = 5;
   EXPECT_EQ(last()[2].ranking.rows, 0) << "every row while it costs little";
 }
 

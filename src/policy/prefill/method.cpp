@@ -12,8 +12,9 @@ void PrefillMethod::fold(int32_t segment, const AttentionSample& sample, SampleM
   add_sample(options_, segment, sample, means);
 }
 
-bool PrefillMethod::ranks_by_heads(int32_t segment) const {
-  return rank_queries_at(options_, shape_, segment) != RankQueries::kGroup;
+RankedBy PrefillMethod::ranked_by(int32_t segment) const {
+  const bool groups = rank_queries_at(options_, shape_, segment) == RankQueries::kGroup;
+  return {.heads = !groups, .groups = groups};
 }
 
 BlockRanking PrefillMethod::ranking(const SegmentPlace& place, const SampleMeans& means, int64_t most_read) const {
@@ -32,6 +33,7 @@ void PrefillMethod::rank(const SegmentPlace& place, const PrefillHistory& histor
     head.type = type_of(means);
     head.ranking = ranking(place, means, most_read(place, history, record, h));
     head.ranking.latest = head.ranking.latest || !place.attends;
+    EI_CHECK(head.ranking.latest || ranked_by(place.segment).allows(head.ranking.queries));
     head.ranking.sampling = place.sampled ? sampling() : Sampling::kNone;
   }
 }

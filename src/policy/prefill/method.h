@@ -100,6 +100,15 @@ struct PrefillHistory {
   std::span<const LayerRecords> layers;     // all layers, complete up to the pool (see below) that the run is in
 };
 
+// Which queries the kv_heads of a segment may rank with.
+struct RankedBy {
+  bool heads = false;   // some with each head of the group for itself (GroupQuery::kEach)
+  bool groups = false;  // some with one query for the group, its heads weighed perhaps (GroupQuery::kLeastLocal)
+  bool allows(GroupQuery queries) const {
+    return queries == GroupQuery::kMean || (queries == GroupQuery::kEach ? heads : groups);
+  }
+};
+
 class PrefillMethod {
  public:
   PrefillMethod(const PrefillOptions& options, const PrefillShape& shape) : options_(options), shape_(shape) {}
@@ -119,8 +128,8 @@ class PrefillMethod {
   virtual bool samples(int32_t segment) const;
   // Whose attention is sampled.
   virtual Sampling sampling() const { return Sampling::kMean; }
-  // May the heads of a kv_head rank one by one?
-  virtual bool ranks_by_heads(int32_t segment) const;
+  // What rank() may write for a segment: known before its operations are recorded.
+  virtual RankedBy ranked_by(int32_t segment) const;
 
   // Writes type and ranking of every kv_head.
   void rank(const SegmentPlace& place, const PrefillHistory& history, SegmentRecord& record) const;

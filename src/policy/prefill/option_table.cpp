@@ -98,8 +98,7 @@ std::vector<PrefillSpec> make_prefill_table() {
       prefill_spec(
           "rank-queries", "", "WHO",
           "whose queries rank: group (one for a kv_head, some rows), heads (each, some rows), all (every row), auto "
-          "(the most that costs little in this model; the entropy rule: behind that as many rows as --all-rows-at "
-          "says)",
+          "(the most that costs little in this model; the entropy rule: behind that by --few-places)",
           when_adaptive(by_rule({R::kEntropy, R::kGrowth, R::kLevel, R::kHabit, R::kFixed})),
           choice(&O::rank_queries, rank_queries_name,
                  {RankQueries::kAuto, RankQueries::kGroup, RankQueries::kHeads, RankQueries::kAll}),
@@ -154,11 +153,9 @@ std::vector<PrefillSpec> make_prefill_table() {
           kResearch),
       prefill_spec("layer-fusion", "", "ON", "on or off: blend block probabilities with the layer before", others,
                    switch_field(&O::layer_fusion), kResearch),
-      prefill_spec("all-rows-at", "", "N", "different places that the rows of a head look at for all of them to rate",
-                   entropy, number(&O::all_rows_at, 0, 1000), kResearch),
-      prefill_spec("by-type-from", "", "N",
-                   "heads whose rows look at N different places or more rank as their type does; 0: none", entropy,
-                   number(&O::by_type_from, 0, 1000), kResearch),
+      prefill_spec("few-places", "", "N",
+                   "where the rows of a head look at fewer different places, few of them rate; others by types; 0: all",
+                   entropy, number(&O::few_places, 0, 1000), kResearch),
       prefill_spec("rated-per-read", "", "X", "pairs of row and block that a head rates for each that it reads; 0: all",
                    entropy, number(&O::rated_per_read, 0, 1000), kResearch),
       prefill_spec("candidate-share", "", "N",

@@ -50,7 +50,7 @@ const char* block_rank_name(BlockRank rank);  // "midrange", "peak", "adaptive",
 
 // Whose queries rank blocks, with BlockRank::kAdaptive.
 enum class RankQueries : uint8_t {
-  kAuto,   // the most of the others that costs little next to the model's own products; entropy: see all_rows_at
+  kAuto,   // the most of the others that costs little next to the model's own products; entropy: see few_places
   kGroup,  // one query for the heads of a kv_head, in some of the rows
   kHeads,  // every head for itself, in some of the rows
   kAll,    // every head in every row, about every block
@@ -116,11 +116,10 @@ struct PrefillOptions {
   // Adaptive: only candidates of a kv_head are rated, those with the largest upper bounds, never less than the
   // threshold. Entropy: rated_per_read pairs of query and block for each that it reads; other rules, diffuse kv_heads:
   // 1/candidate_share of what lies before (a quarter of that beyond 32768 tokens). 0: all.
-  double rated_per_read = 4;
-  // Entropy: of a head whose rows look at this many different places every row rates; of others a part, as the square
-  // of theirs. 0: rows by types of heads, as the other rules.
-  double all_rows_at = 5;
-  double by_type_from = 0;  // entropy: kv_heads with at least so many places rank by their type; 0: none does
+  double rated_per_read = 2;
+  // Entropy: of a head whose rows look at fewer different places than this a part of the rows rates, as the square of
+  // the places; others rank as their type does. 0: all by types, as with the other rules.
+  double few_places = 5;
   int32_t candidate_share = 0;
 
   SegmentGrid grid() const { return {segment, block}; }
