@@ -41,7 +41,7 @@ TEST(Help, BeginsWithWhatEveryoneNeedsAndListsTheMethods) {
   EXPECT_LT(page.find("-p, --prompt"), method);
   EXPECT_LT(method, page.find("\nModel:\n"));
   EXPECT_NE(page.find("\n  snapkv "), std::string::npos);
-  EXPECT_NE(page.find("(density 0.065, kv-budget 1024)\n"), std::string::npos);
+  EXPECT_NE(page.find("(density 0.065, kv-budget 1024+10%)\n"), std::string::npos);
   const std::string listed = page.substr(page.find("\nMethods ("), page.find("\nModel:\n") - page.find("\nMethods ("));
   EXPECT_EQ(listed.find("\n   "), std::string::npos) << "one line each" << listed;
   EXPECT_EQ(page.find("--spread-power"), std::string::npos);

@@ -132,11 +132,17 @@ TEST(Mistakes, AContextBeyondMemoryExitsFourAndSaysHowMuchItNeeds) {
 }
 
 TEST(Mistakes, AModelBeyondTheLimitOfAddressesExitsFourAndSaysSo) {
-  for (const int64_t bytes : {60'000'000, 100'000'000}) {
+  int limits = 0;
+  for (const int64_t bytes : {60'000'000, 80'000'000, 100'000'000, 120'000'000}) {
+    SCOPED_TRACE(bytes);
+    const Outcome started = run(Invocation{.arguments = {"--version"}, .address_space = bytes});
+    if (started.code == 127) continue;  // the shared libraries alone are larger: oneDNN's on x86
     const Outcome outcome =
         run(Invocation{.arguments = {"run", "-p", "x", "-n", "2", "-t", "1"}, .address_space = bytes});
-    expect_line(outcome, 4, "out of memory");
+    expect_line(outcome, 4, "memory");
+    ++limits;
   }
+  EXPECT_GT(limits, 0) << "the program starts within none of them";
 }
 
 TEST(Mistakes, AnUnknownIsaExitsTwoAndNamesThoseThereAre) {

@@ -17,7 +17,7 @@ THIRD_PARTY = [
     (re.compile(r"^(jinja/|json-schema|unicode\.h|trie\.h)"), "ei_llama"),
     (re.compile(r"^CLI/"), "CLI11::CLI11"),
     (re.compile(r"^nlohmann/"), "nlohmann_json::nlohmann_json"),
-    (re.compile(r"^(oneapi/)?dnnl|^oneapi/dnnl/"), "DNNL::dnnl"),
+    (re.compile(r"^(oneapi/)?dnnl|^oneapi/dnnl/"), "${EI_DNNL}"),
 ]
 GENERATED = {"ei_build.h"}  # version and commit, written by the build
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')

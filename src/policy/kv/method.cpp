@@ -40,7 +40,7 @@ Status KvMethod::check() const {
 int64_t KvMethod::budget_at(int64_t tokens) const {
   if (options_.budget_share > 0) {
     const auto share = static_cast<int64_t>(std::ceil(options_.budget_share * static_cast<double>(tokens)));
-    return std::max(share, int64_t{options_.window} + options_.sinks + 1);
+    return std::max(options_.budget_base + share, int64_t{options_.window} + options_.sinks + 1);
   }
   if (options_.budget_bytes == 0) return options_.budget;
   return options_.budget_bytes / std::max<int64_t>(1, int64_t{shape_.layers} * shape_.kv_heads * shape_.slot_bytes);

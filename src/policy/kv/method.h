@@ -147,5 +147,6 @@ std::unique_ptr<KvMethod> make_kv_method(const KvOptions& options, const KvShape
 
 // The method whose scores are attention, whatever the other stages do: latent, snapkv, adakv ...
 std::unique_ptr<KvMethod> make_attention_method(const KvOptions& options, const KvShape& shape);
+KvOptions latent_preset();  // also what --method entropyinfer keeps
 
 }  // namespace ei::policy

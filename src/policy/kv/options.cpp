@@ -67,11 +67,18 @@ Status set_budget(KvOptions& options, const std::string& text) {
   constexpr int64_t kMost = int64_t{1} << 30;  // of tokens that are counted in 32 bits, and of units
   KvOptions changed = options;
   changed.budget_share = 0;
+  changed.budget_base = 0;
   changed.budget_bytes = 0;
   const std::string_view value = text;
   if (value.ends_with('%')) {
-    EI_ASSIGN_OR_RETURN(const double percent, parse_real(value.substr(0, value.size() - 1), 0.001, 100));
+    const size_t plus = value.find('+');
+    const size_t share = plus == std::string_view::npos ? 0 : plus + 1;
+    EI_ASSIGN_OR_RETURN(const double percent, parse_real(value.substr(share, value.size() - 1 - share), 0.001, 100));
     changed.budget_share = percent / 100;
+    if (share > 0) {
+      EI_ASSIGN_OR_RETURN(const int64_t base, parse_whole(value.substr(0, plus), 1, kMost));
+      changed.budget_base = static_cast<int32_t>(base);
+    }
   } else {
     int64_t unit = 0;
     std::string_view number = value;
@@ -83,7 +90,7 @@ Status set_budget(KvOptions& options, const std::string& text) {
     const Result<int64_t> parsed = parse_whole(number, 1, kMost);
     if (!parsed.ok())
       return make_error(ErrorKind::kUsage,
-                        "'%s' is neither slots (512) nor a share of the text (20%%) nor bytes (64MiB)", text.c_str());
+                        "'%s' is neither slots (512) nor a share of the text (20%%) nor both (1024+10%%) nor bytes (64MiB)", text.c_str());
     const int64_t whole = *parsed;
     if (unit > 0) changed.budget_bytes = whole * unit;
     if (unit == 0) changed.budget = static_cast<int32_t>(whole);
@@ -93,7 +100,10 @@ Status set_budget(KvOptions& options, const std::string& text) {
 }
 
 std::string budget_text(const KvOptions& options) {
-  if (options.budget_share > 0) return str_format("%.10g%%", 100 * options.budget_share);
+  if (options.budget_share > 0) {
+    const std::string share = str_format("%.10g%%", 100 * options.budget_share);
+    return options.budget_base > 0 ? str_format("%d+%s", options.budget_base, share.c_str()) : share;
+  }
   if (options.budget_bytes > 0) {
     const bool whole = options.budget_bytes % 1024 == 0;
     return str_format(whole ? "%lldKiB" : "%lldB",

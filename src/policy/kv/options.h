@@ -88,7 +88,8 @@ struct KvOptions {
   QuerySource queries = QuerySource::kLast;
   int32_t samples = 64;      // sampled: queries at most, and half of them at least once the text is that long
   int32_t seed = 1;          // of what is drawn: shuffled layers, random slots
-  double budget_share = 0;   // other than 0, instead of `budget`: this share of the text so far
+  double budget_share = 0;   // other than 0, instead of `budget`: this share of the text so far ...
+  int32_t budget_base = 0;   // ... and so many slots beside it
   int64_t budget_bytes = 0;  // other than 0, instead of `budget`: of all layers that take part together
   // Of a cache that is kept whole (policy/kv/quest.h).
   int32_t read = 0;       // tokens that a generated one reads, in pages chosen anew for each; 0: everything

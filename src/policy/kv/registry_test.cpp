@@ -28,6 +28,7 @@ KvOptions shrunk(KvOptions options) {
   options.budget = 48;
   options.window = 8;
   options.kernel = std::min(options.kernel, 3);
+  options.budget_share = 0;  // in slots, whatever the preset says
   return options;
 }
 
@@ -175,6 +176,7 @@ TEST(KvMethods, KeepExactlyTheirShareOfTheTextOrBytes) {
     const int64_t sets = int64_t{trace.shape.layers} * trace.shape.kv_heads;
     const KvRounding rounding = std::exchange(options.rounding, KvRounding::kExact);
     options.budget_share = 0.37;
+    options.budget_base = 0;
     const auto share = static_cast<int64_t>(std::ceil(0.37 * static_cast<double>(trace.lengths[0])));
     const int64_t slots = std::min(std::max<int64_t>(share, options.window + options.sinks + 1), trace.lengths[0]);
     EXPECT_EQ(kept_slots(trace, run_kv_method(options, trace)), sets * slots) << "37 %";

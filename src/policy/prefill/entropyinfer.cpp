@@ -290,7 +290,7 @@ Entry entropyinfer_entry() {
                              .early_share = 4,
                              .select = BlockRank::kAdaptive,
                              .candidate_share = 2},
-                 .kv = {.rule = KvRule::kLatent, .gap = 64}},
+                 .kv = latent_preset()},
       .prefill = {.name = "entropy",
                   .about = "of sampled attention",
                   .make = make_entropy_method,
