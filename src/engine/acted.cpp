@@ -22,9 +22,10 @@ std::string Session::State::why_all_was_read() const {
 std::string Session::State::why_all_was_kept() const {
   const policy::KvOptions& options = compressor->options();
   const int64_t most = compressor->most_held(store);
-  if (most <= options.budget) {
-    return str_format("the cache was not compressed: %lld tokens are within its budget of %d (--kv-budget)",
-                      static_cast<long long>(most), options.budget);
+  const int64_t budget = compressor->budget(store);
+  if (most <= budget) {
+    return str_format("the cache was not compressed: %lld tokens are within its budget of %lld (--kv-budget)",
+                      static_cast<long long>(most), static_cast<long long>(budget));
   }
   if (stats.generated_tokens < options.gap) {
     return str_format(
