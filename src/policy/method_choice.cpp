@@ -123,6 +123,11 @@ Result<PrefillOptions> prefill_options(const MethodChoice& choice) {
     return no_meaning(idle.front(), rule ? "--budget-rule " + std::string(options.rule.name)
                                          : std::string("--select ") + block_rank_name(options.select));
   }
+  // A base budget takes the density's place: one of the two would be dropped without a word.
+  for (const char* density : {"density", "density-base"})
+    if (options.base_budget > 0 && choice.given("base-budget") != nullptr && choice.given(density) != nullptr)
+      return make_error(ErrorKind::kUsage, "--%s and --base-budget exclude each other: both say how much is read",
+                        density);
   EI_RETURN_IF_ERROR(validate(options));
   return options;
 }
