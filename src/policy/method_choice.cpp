@@ -55,6 +55,16 @@ const std::string* MethodChoice::given(std::string_view name) const {
   return found == options.end() ? nullptr : &found->second;
 }
 
+void give_on_top(MethodChoice& choice, const std::map<std::string, std::string>& options) {
+  const auto tokens = options.find("base-budget");
+  if (options.contains("density") || options.contains("density-base")) choice.options.erase("base-budget");
+  if (tokens != options.end() && tokens->second != "0") {
+    choice.options.erase("density");
+    choice.options.erase("density-base");
+  }
+  for (const auto& [name, value] : options) choice.options[name] = value;
+}
+
 Status check_prefill_policy(const std::string& value) {
   if (value == "full" || value == "sparse") return {};
   return make_error(ErrorKind::kUsage, "'%s' is neither full nor sparse", value.c_str());
