@@ -83,6 +83,18 @@ TEST(KvFlags, AMethodThatReadsPagesKeepsTheCacheOrIsRefused) {
   EXPECT_EQ(kv({"--method", "quest", "--kv-policy", "snapkv", "--kv-read", "0"}).rule.name, "snapkv");
 }
 
+TEST(KvFlags, SharesOfOneSetForAllHeadsAreRefused) {
+  for (const char* method : {"tova", "entropy-kv"}) {
+    EXPECT_EQ(error_of("run", {"--method", method, "--kv-share", "adaptive"}),
+              "where a layer keeps one set for all heads none has a share of it: --kv-share adaptive wants "
+              "--kv-granularity kv_head or head");
+    EXPECT_EQ(kv({"--method", method, "--kv-share", "adaptive", "--kv-granularity", "kv_head"}).share,
+              policy::KvShare::kAdaptive);
+  }
+  EXPECT_EQ(error_of("run", {"--method", "adakv", "--kv-granularity", "layer"}).find("where a layer keeps one set"),
+            0u);
+}
+
 TEST(KvFlags, BadValuesAreNamed) {
   EXPECT_EQ(error_of("run", {"--kv-policy", "some"}).find("--kv-policy: 'some' is none of full, latent, snapkv"), 0u);
   EXPECT_EQ(error_of("run", {"--kv-policy", "latent", "--kv-share", "fair"}),

@@ -143,6 +143,11 @@ TEST(MethodOptions, ThatDoNotGoTogetherAreNamed) {
             std::string::npos);
   EXPECT_NE(sparse_error({"--budget-rule", "growth", "--sparse-mode", "released"}).find("midrange only"),
             std::string::npos);
+  EXPECT_EQ(sparse_error({"--density", "0.1", "--base-budget", "512"}),
+            "--density and --base-budget exclude each other: both say how much is read");
+  EXPECT_EQ(sparse_error({"--density-base", "64", "--base-budget", "512"}),
+            "--density-base and --base-budget exclude each other: both say how much is read");
+  EXPECT_EQ(prefill({"--method", "entropyinfer", "--density", "0.1", "--base-budget", "0"}).density, 0.1);
   EXPECT_EQ(sparse_error({"--segment", "0"}).find("--segment: '0' is out of range"), 0u);
   EXPECT_EQ(sparse_error({"--density", "0"}).find("--density: '0' is out of range"), 0u);
   EXPECT_EQ(sparse_error({"--max-factor", "0.5"}).find("--max-factor: '0.5' is out of range"), 0u);

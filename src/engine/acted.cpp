@@ -22,7 +22,7 @@ std::string Session::State::why_all_was_read() const {
 std::string Session::State::why_all_was_kept() const {
   const policy::KvOptions& options = compressor->options();
   const int64_t most = compressor->most_held(store);
-  const int64_t budget = compressor->budget_at(store.next_position());
+  const int64_t budget = compressor->budget(store);
   if (most <= budget) {
     return str_format("the cache was not compressed: %lld tokens are within its budget of %lld (--kv-budget)",
                       static_cast<long long>(most), static_cast<long long>(budget));

@@ -214,18 +214,15 @@ Result<int64_t> Compressor::drop(const std::vector<LayerKeeps>& keeps, Store& st
 
 Compression Compressor::begin(const Store& store) const {
   EI_CHECK_EQ(static_cast<int64_t>(shape_.windows.size()), store.config().layers);
-  Compression run{.method = *method_,
-                  .shape = shape_,
-                  .observer = observer_,
-                  .store = store,
-                  .budget = method_->budget_at(store.next_position())};
+  Compression run{.method = *method_, .shape = shape_, .observer = observer_, .store = store, .budget = budget(store)};
   for (int layer = 0; layer < store.config().layers; ++layer) {
     const bool own_window = !takes_part(layer);
     run.keeps.push_back(own_window ? keep_window(store, layer) : LayerKeeps());
     if (own_window) continue;
     run.layers.push_back(layer);
-    run.states.push_back({.held = longest_head(store.view(layer))});
-    run.slots = std::max(run.slots, run.states.back().held);
+    const KvView view = store.view(layer);
+    run.states.push_back({.held = method_->held(lengths_of(view))});
+    run.slots = std::max(run.slots, longest_head(view));
   }
   const policy::KvNeeds needs = method_->needs();
   const bool unobserved =

@@ -60,6 +60,8 @@ class Compressor {
   // Does the method know all it wants of a cache that ends at `position`? Not where another one watched it being read.
   bool complete(int32_t position) const { return sums_.complete(position); }
 
+  // Slots per kv_head, in the mean where they or the layers share unevenly.
+  int64_t budget(const Store& store) const { return method_->budget_at(store.next_position()); }
   // What the schedule compares with the budget: the most slots a kv_head holds that a compression could drop some of;
   // where kv_heads share unevenly, the mean of a layer's, and where layers do, the mean of them. Of a layer with a
   // sliding window that is what lies outside it.
@@ -80,7 +82,7 @@ class Compressor {
   Compressor(const Backend& backend, std::unique_ptr<policy::KvMethod> method, CompressorShape shape,
              Observer observer);
 
-  bool over_budget(const Store& store) const { return most_held(store) > method_->budget_at(store.next_position()); }
+  bool over_budget(const Store& store) const { return most_held(store) > budget(store); }
   bool takes_part(int layer) const { return shape_.windows[static_cast<size_t>(layer)] == 0; }
   // Which layers take part, and what the others lose.
   Compression begin(const Store& store) const;

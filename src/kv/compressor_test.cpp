@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 
 #include "kv/rewind.h"
 #include "support/compressed_cache.h"
@@ -95,6 +96,24 @@ TEST(Compressor, UnevenSharesStayInsideTheLayersSlotsThroughManyRounds) {
     f.feed(1 + 5 * round);
   }
   EXPECT_TRUE(uneven);
+}
+
+// A layer whose kv_heads share unevenly holds their mean, not what the longest of them does: else it is given slots
+// that it has not got, and others lose theirs.
+TEST(Compressor, UnevenLayersOfUnevenHeadsUseTheWholeBudget) {
+  policy::KvOptions options = latent(50, 6);
+  options.share = policy::KvShare::kAdaptive;
+  options.layers = policy::KvLayers::kEntropy;
+  options.floor_share = 0;
+  CompressedCache f(options, {0, 0});
+  f.layer_sharpness = {0.2f, 12.0f};  // the first is to get nearly everything
+  f.feed(90);
+  KeepList latest(30);
+  std::iota(latest.begin(), latest.end(), 60);
+  ASSERT_TRUE(f.store.compact(0, 0, latest).ok());
+  ASSERT_TRUE(f.compressor.compress(*f.stream, f.store).ok());
+  EXPECT_EQ(f.store.length(0, 0) + f.store.length(0, 1), 30 + 90) << "all it has";
+  EXPECT_EQ(f.store.length(1, 0) + f.store.length(1, 1), 200 - 120) << "the rest";
 }
 
 TEST(Compressor, LeavesACacheWithinItsBudgetAlone) {

@@ -55,6 +55,16 @@ const std::string* MethodChoice::given(std::string_view name) const {
   return found == options.end() ? nullptr : &found->second;
 }
 
+void give_on_top(MethodChoice& choice, const std::map<std::string, std::string>& options) {
+  const auto tokens = options.find("base-budget");
+  if (options.contains("density") || options.contains("density-base")) choice.options.erase("base-budget");
+  if (tokens != options.end() && tokens->second != "0") {
+    choice.options.erase("density");
+    choice.options.erase("density-base");
+  }
+  for (const auto& [name, value] : options) choice.options[name] = value;
+}
+
 Status check_prefill_policy(const std::string& value) {
   if (value == "full" || value == "sparse") return {};
   return make_error(ErrorKind::kUsage, "'%s' is neither full nor sparse", value.c_str());
@@ -123,6 +133,11 @@ Result<PrefillOptions> prefill_options(const MethodChoice& choice) {
     return no_meaning(idle.front(), rule ? "--budget-rule " + std::string(options.rule.name)
                                          : std::string("--select ") + block_rank_name(options.select));
   }
+  // A base budget takes the density's place: one of the two would be dropped without a word.
+  for (const char* density : {"density", "density-base"})
+    if (options.base_budget > 0 && choice.given("base-budget") != nullptr && choice.given(density) != nullptr)
+      return make_error(ErrorKind::kUsage, "--%s and --base-budget exclude each other: both say how much is read",
+                        density);
   EI_RETURN_IF_ERROR(validate(options));
   return options;
 }

@@ -24,6 +24,9 @@ struct MethodChoice {
   const std::string* given(std::string_view name) const;
 };
 
+// What a request gives on top of a server's choice. Of two ways to say how much is read, the server's gives way.
+void give_on_top(MethodChoice& choice, const std::map<std::string, std::string>& options);
+
 Status check_prefill_policy(const std::string& value);
 
 // The preset with what was given on top. kUsage when an option has no meaning for the method or the values do not go

@@ -245,6 +245,29 @@ TEST(Golden, EveryMethodWithReleasedCodeHasCases) {
   for (const auto& [name, count] : cases) EXPECT_GT(count, 0) << manifest.folder() << " has no case of " << name;
 }
 
+// Cases set window, pooling, floor and budget themselves. In one of each method all but the budget is the preset's, so
+// that the preset is what the released code is held to.
+TEST(GoldenPreset, OfEachKvMethodIsACaseButForItsBudget) {
+  const Manifest manifest = Manifest::open();
+  if (manifest.folder() != EI_SOURCE_DIR "/tests/golden/data") GTEST_SKIP() << manifest.folder();
+  for (const char* name : {"latent", "snapkv", "adakv", "ada-pyramid"}) {
+    const KvOptions preset = policy::find_kv_rule({name})->preset;
+    EXPECT_EQ(preset.granularity, KvGranularity::kKvHead) << name;
+    EXPECT_EQ(preset.budget, 1024) << name;
+    bool found = false;
+    for (const Json& golden_case : manifest.cases()) {
+      const Json& params = golden_case.at("params");
+      if (golden_case.at("method") == "entropyinfer" || golden_case.at("method") == "critiprefill") continue;
+      const KvOptions options = read_kv_options(golden_case);
+      found = found || (options.rule == preset.rule && options.window == preset.window &&
+                        options.kernel == preset.kernel && options.pooling == preset.pooling &&
+                        read_aggregate(params.value("gqa_func", "mean")) == preset.aggregate &&
+                        params.value("floor_alpha", preset.floor_share) == preset.floor_share);
+    }
+    EXPECT_TRUE(found) << name;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Kernels, GoldenKv, testing::ValuesIn(kernel_sets()),
                          [](const auto& test) { return test.param.name(); });
 

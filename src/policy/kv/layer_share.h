@@ -12,7 +12,7 @@ namespace ei::policy {
 
 // What decides how many slots a layer gets.
 struct LayerState {
-  int64_t held = 0;                    // slots of its longest kv_head
+  int64_t held = 0;                    // slots per kv_head: of the longest, or the mean where they share unevenly
   double entropy = 0;                  // where asked for, like what follows: of single queries' attention
   double mean_entropy = 0;             // of their mean attention
   double rest_entropy = 0;             // of single queries' attention behind the sinks

@@ -141,6 +141,11 @@ Status validate(const KvOptions& options) {
   if (in_slots && options.sinks > options.budget - options.window)
     return make_error(ErrorKind::kUsage, "sinks and window must fit into the KV budget: %d + %d > %d", options.sinks,
                       options.window, options.budget);
+  if (options.share != KvShare::kFlat && options.granularity == KvGranularity::kLayer)
+    return make_error(ErrorKind::kUsage,
+                      "where a layer keeps one set for all heads none has a share of it: --kv-share %s wants "
+                      "--kv-granularity kv_head or head",
+                      kv_share_name(options.share));
   if (options.kernel % 2 == 0)
     return make_error(ErrorKind::kUsage, "pooling kernel must be odd and positive: %d", options.kernel);
   if (!(options.budget_share >= 0 && options.budget_share <= 1))

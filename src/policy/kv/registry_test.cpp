@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <set>
 #include <string>
 #include <utility>
@@ -15,6 +14,7 @@
 #include "base/random.h"
 #include "policy/kv/option_table.h"
 #include "support/kv_run.h"
+#include "support/kv_stages.h"
 
 namespace ei::policy {
 namespace {
@@ -71,28 +71,10 @@ std::vector<std::pair<std::string, KvOptions>> all_kv() {
 
 // Every stage that papers compose over every score.
 std::vector<std::pair<std::string, KvOptions>> all_composed() {
-  const std::vector<std::pair<std::string, std::function<void(KvOptions&)>>> stages = {
-      {"adaptive shares", [](KvOptions& options) { options.share = KvShare::kAdaptive; }},
-      {"a pyramid of layers", [](KvOptions& options) { options.layers = KvLayers::kPyramid; }},
-      {"layers by entropy", [](KvOptions& options) { options.layers = KvLayers::kEntropy; }},
-      {"sinks", [](KvOptions& options) { options.sinks = 4; }},
-      {"a recent half", [](KvOptions& options) { options.recent = 0.5; }},
-      {"adaptive shares in layers by entropy, sinks, a recent quarter",
-       [](KvOptions& options) {
-         options.share = KvShare::kAdaptive;
-         options.layers = KvLayers::kEntropy;
-         options.sinks = 4;
-         options.recent = 0.25;
-       }},
-  };
-  std::vector<std::pair<std::string, KvOptions>> all;
-  for (const KvEntry& entry : kv_rules()) {
-    if (entry.preset.rule == KvRule::kKeepAll) continue;
-    for (const auto& [stage, set] : stages) {
-      all.emplace_back(std::string(entry.name) + " with " + stage, shrunk(entry.preset));
-      set(all.back().second);
-      EXPECT_TRUE(validate(all.back().second).ok()) << all.back().first;
-    }
+  std::vector<std::pair<std::string, KvOptions>> all = testing::composed_kv();
+  for (auto& [name, options] : all) {
+    options = shrunk(options);
+    EXPECT_TRUE(validate(options).ok()) << name;
   }
   return all;
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <string>
 
 #include "policy/kv/option_table.h"
 #include "policy/prefill/option_table.h"
@@ -121,18 +123,18 @@ const Json* find_option(const Fields& fields, std::string_view option) {
 void read_method(Fields& fields, const ParamLimits& limits, policy::MethodChoice& choice) {
   const std::string method = fields.text("method", choice.method);
   policy::MethodChoice asked = method == choice.method ? choice : policy::MethodChoice{.method = method, .options = {}};
-  bool changed = method != choice.method;
+  std::map<std::string, std::string> options;
   const auto take = [&](std::string_view name) {
     const Json* value = find_option(fields, name);
     if (value == nullptr) return;
     if (!value->is_primitive()) return fields.fail(std::string(name), "must be a value");
-    asked.options[std::string(name)] = value->is_string() ? value->get<std::string>() : value->dump();
-    changed = true;
+    options[std::string(name)] = value->is_string() ? value->get<std::string>() : value->dump();
   };
   take(policy::kPrefillPolicy);
   for (const auto& spec : policy::prefill_option_table()) take(spec.name);
   for (const auto& spec : policy::kv_option_table()) take(spec.name);
-  if (!changed) return;
+  if (method == choice.method && options.empty()) return;
+  policy::give_on_top(asked, options);
   if (!limits.request_methods) return fields.fail("method", "is the operator's choice here: leave it out");
   const Result<policy::PrefillOptions> prefill = policy::prefill_options(asked);
   if (!prefill.ok()) return fields.fail("method", "cannot be followed: " + prefill.error().message);
