@@ -1,9 +1,12 @@
 // What clients do wrong, and what is refused.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <limits>
 #include <mutex>
+#include <thread>
 
+#include "base/clock.h"
 #include "server/test_server.h"
 
 namespace ei::server {
@@ -155,6 +158,32 @@ TEST(ServerMistakes, ASlowRequestIsGivenUp) {
   Client client(server.port());
   client.send("POST /completion HTTP/1.1\r\nContent-Length: 100\r\n\r\n{");
   EXPECT_EQ(client.read().status, 0);
+}
+
+// Byte by byte, so that it is never silent for long: the headers have a time of their own, on a new connection and on
+// one that is kept for long.
+TEST(ServerMistakes, HeadersThatTrickleInAreGivenUp) {
+  ServerOptions options = test_options();
+  options.http.read_s = 0.3;
+  options.http.idle_s = 600;
+  const TestServer server(options);
+  for (const bool kept : {false, true}) {
+    Client client(server.port());
+    if (kept) {
+      client.send(request_text("GET", "/health", ""));
+      EXPECT_EQ(client.read().status, 200);
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));  // longer than a header may take
+      client.send(request_text("GET", "/health", ""));
+      EXPECT_EQ(client.read().status, 200);
+    }
+    client.send("GET /health HTTP/1.1\r\nX: ");
+    const double begun = now_s();
+    while (!client.ended() && now_s() < begun + 60) {
+      client.send("x");
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    EXPECT_TRUE(client.ended()) << kept;
+  }
 }
 
 TEST(ServerMistakes, APromptBeyondTheContextSaysByHowMuch) {
