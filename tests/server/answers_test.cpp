@@ -1,7 +1,9 @@
 // What each path answers.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
 
 #include "engine/generate.h"
@@ -285,6 +287,38 @@ TEST(ServerAnswers, ASlotIsSavedAndRestored) {
   EXPECT_EQ(again["content"], text);
   EXPECT_GT(server.post("/slots/1?action=erase", json::object()).json()["n_erased"], 100);
   EXPECT_EQ(server.post("/completion", body).json()["timings"]["cache_n"], 0);
+}
+
+TEST(ServerAnswers, ASlotThatIsDamagedOnDiskIsAnErrorAndNothingIsRestored) {
+  const kv::TempFolder folder;
+  ServerOptions options = test_options();
+  options.slot_save_path = folder.file("");
+  const TestServer server(options);
+  const json body = {{"prompt", long_text(200)}, {"n_predict", 2}, {"id_slot", 1}};
+  server.post("/completion", body);
+  const int64_t saved = server.post("/slots/1?action=save", {{"filename", "one.bin"}}).json()["n_saved"];
+  ASSERT_GT(saved, 100);
+  const std::vector<unsigned char> good = kv::read_all(folder.file("one.bin"));
+  const auto tokens = static_cast<size_t>(saved) * sizeof(int32_t);
+  // A bit of the text, of a row, of the last checksum, and the end of the file; the text lies behind the header.
+  const auto in_text = std::search(good.begin(), good.end(), std::begin("slot-text"), std::end("slot-text") - 1);
+  ASSERT_NE(in_text, good.end());
+  const size_t text = static_cast<size_t>(in_text - good.begin()) + 9;
+  for (const size_t at : {text, text + tokens / 2, text + tokens - 1, good.size() / 2, good.size() - 1, good.size()}) {
+    std::vector<unsigned char> bytes = good;
+    if (at < bytes.size()) {
+      bytes[at] ^= 1;
+    } else {
+      bytes.resize(bytes.size() - 100);
+    }
+    kv::write_all(folder.file("bad.bin"), bytes);
+    const Answer answer = server.post("/slots/0?action=restore", {{"filename", "bad.bin"}});
+    EXPECT_GE(answer.status, 400) << at << " of " << good.size();
+    EXPECT_NE(answer.json()["error"]["message"].get<std::string>().find("bad.bin"), std::string::npos) << answer.body;
+    EXPECT_EQ(server.get("/slots").json()[0]["n_held"], 0) << at;
+  }
+  EXPECT_EQ(server.post("/slots/0?action=restore", {{"filename", "none.bin"}}).status, 400);
+  EXPECT_EQ(server.post("/slots/0?action=restore", {{"filename", "one.bin"}}).json()["n_restored"], saved);
 }
 
 }  // namespace
