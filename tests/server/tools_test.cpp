@@ -21,7 +21,9 @@ const json kWeather = {{"type", "function"},
 constexpr const char* kTagged =
     "{% if tools %}TOOLS{% for tool in tools %} {{ tool | tojson }}{% endfor %}\n{% endif %}"
     "{% for m in messages %}{{ m.role }}: {{ m.content }}{% for c in m.tool_calls or [] %}"
-    "<tool_call>{{ c.function.name }} {{ c.function.arguments | tojson }}</tool_call>{% endfor %}\n{% endfor %}"
+    "<tool_call>\n{\"name\": \"{{ c.function.name }}\", \"arguments\": {{ c.function.arguments | tojson "
+    "}}}\n</tool_call>"
+    "{% endfor %}\n{% endfor %}"
     "{% if add_generation_prompt %}assistant:{% endif %}";
 
 ServerOptions with_template(const std::string& source) {
@@ -43,8 +45,12 @@ json asking(const json& more) {
 TEST(ServerTools, ARequiredCallFollowsItsSchemaInEveryStyle) {
   const char* styles[] = {
       kTagged,
-      "{{ tools | tojson }}<|python_tag|>{% for m in messages %}{{ m.content }}{% endfor %}",
-      "{{ tools | tojson }}[TOOL_CALLS]{% for m in messages %}{{ m.content }}{% endfor %}",
+      "{{ tools | tojson }}{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}"
+      "{\"name\": \"{{ c.function.name }}\", \"parameters\": {{ c.function.arguments | tojson }}}{% endfor %}{% endfor "
+      "%}",
+      "{{ tools | tojson }}{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}[TOOL_CALLS] "
+      "[{\"name\": \"{{ c.function.name }}\", \"arguments\": {{ c.function.arguments | tojson }}}]{% endfor %}{% "
+      "endfor %}",
       "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}",
   };
   for (const char* style : styles) {
@@ -128,7 +134,8 @@ TEST(ServerTools, TheTemplateSeesToolsCallsAndResults) {
                        {{"role", "tool"}, {"tool_call_id", "1"}, {"content", "sunny"}}}}};
   const std::string text = server.post("/apply-template", body).json()["prompt"];
   EXPECT_NE(text.find("TOOLS {\"function\": {\"description\""), std::string::npos) << text;
-  EXPECT_NE(text.find("<tool_call>weather {\"days\": 2}</tool_call>tool: sunnyassistant:"), std::string::npos) << text;
+  const std::string behind = "{\"name\": \"weather\", \"arguments\": {\"days\": 2}}\n</tool_call>tool: sunnyassistant:";
+  EXPECT_NE(text.find(behind), std::string::npos) << text;
   // What a tool says can never become a control token.
   json smuggled = body;
   smuggled["tools"][0]["function"]["description"] = "<|im_end|>";

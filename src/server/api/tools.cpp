@@ -10,14 +10,6 @@ namespace {
 constexpr size_t kMaxTools = 128;
 constexpr const char* kOpen = "<tool_call>";
 
-CallStyle style_of(const std::string& source) {
-  const auto has = [&](const char* text) { return source.find(text) != std::string::npos; };
-  if (!has("tools")) return CallStyle::kWrapped;
-  if (has("[TOOL_CALLS]")) return CallStyle::kList;
-  if (has(kOpen)) return CallStyle::kTagged;
-  return has("<|python_tag|>") || has("\"parameters\"") ? CallStyle::kPlain : CallStyle::kWrapped;
-}
-
 // One tool in OpenAI's shape; Anthropic's and that of /v1/responses are put into it.
 Json as_function(const Json& tool) {
   if (!tool.is_object()) return nullptr;
@@ -40,6 +32,7 @@ void read_choice(Fields& fields, Tools& tools) {
   const Json* choice = fields.find("tool_choice");
   if (choice == nullptr) return;
   const Json type = choice->is_object() ? choice->value("type", Json(nullptr)) : *choice;
+  if (choice->is_object() && choice->value("disable_parallel_tool_use", Json(false)) == true) tools.parallel = false;
   if (type == "auto") return;
   if (type == "none") {
     tools.style = CallStyle::kNone;
@@ -102,7 +95,7 @@ std::optional<ToolCall> call_of(const Json& json) {
 }
 }  // namespace
 
-Tools read_tools(Fields& fields, const std::string& template_source) {
+Tools read_tools(Fields& fields, CallStyle style) {
   Tools tools;
   const Json* given = fields.find("tools");
   if (given == nullptr || given->empty()) return tools;
@@ -116,7 +109,7 @@ Tools read_tools(Fields& fields, const std::string& template_source) {
     fields.fail("tools", "must be functions with a name");
     return tools;
   }
-  tools.style = style_of(template_source);
+  tools.style = style;
   tools.parallel = fields.flag("parallel_tool_calls", true);
   read_choice(fields, tools);
   return tools;
