@@ -132,6 +132,12 @@ TEST(ServerAnswers, StopStringsGrammarsAndSchemasHold) {
       {"max_tokens", 16},
       {"response_format", {{"type", "json_schema"}, {"json_schema", {{"schema", {{"const", "42"}}}}}}}};
   EXPECT_EQ(server.post("/v1/chat/completions", schema).json()["choices"][0]["message"]["content"], "\"42\"");
+  const json format = {{"type", "json_schema"}, {"name", "answer"}, {"schema", {{"const", "42"}}}};
+  const json response =
+      server.post("/v1/responses", {{"input", "answer"}, {"max_output_tokens", 16}, {"text", {{"format", format}}}})
+          .json();
+  EXPECT_EQ(response["output"][0]["content"][0]["text"], "\"42\"") << response;
+  EXPECT_EQ(response["text"]["format"], format);
 }
 
 TEST(ServerAnswers, SamplersAreTheRequestsChoice) {
@@ -241,6 +247,32 @@ TEST(ServerAnswers, AMethodIsTheRequestsChoiceAndTellsWhatItDid) {
   EXPECT_LT(timings["density"].get<double>(), 1.0);
   EXPECT_GT(timings["compressions"], 0);
   EXPECT_LT(timings["kv_tokens_kept"], timings["kv_tokens_total"]);
+  // In every shape, whole and as a stream; Anthropic's has no timings, so only who asks for a method gets them.
+  const auto of_chat = [&](json more) {
+    json chat = body;
+    chat.erase("prompt");
+    chat.erase("n_predict");
+    chat["max_tokens"] = 2;
+    chat["input"] = body["prompt"];
+    chat["messages"] = {{{"role", "user"}, {"content", body["prompt"]}}};
+    chat.update(more);
+    return chat;
+  };
+  for (const char* path : {"/v1/chat/completions", "/v1/messages", "/v1/responses"}) {
+    const json whole = server.post(path, of_chat(json::object())).json();
+    EXPECT_LT(whole["timings"].value("density", 1.0), 1.0) << path << whole;
+    json last;
+    bool progress = false;
+    for (const json& event : server.post(path, of_chat({{"stream", true}, {"return_progress", true}})).events()) {
+      if (event.contains("timings")) last = event["timings"];
+      progress = progress || event.contains("prompt_progress");
+    }
+    EXPECT_LT(last.value("density", 1.0), 1.0) << path;
+    EXPECT_TRUE(last.contains("kv_tokens_kept") && last.contains("kv_bytes") && last.contains("compressions")) << path;
+    EXPECT_TRUE(progress) << path;
+  }
+  const json plain = {{"messages", {{{"role", "user"}, {"content", "a"}}}}, {"max_tokens", 1}};
+  EXPECT_FALSE(server.post("/v1/messages", plain).json().contains("timings"));
   ServerOptions fixed = test_options();
   fixed.limits.request_methods = false;
   const Answer refused = TestServer(fixed).post("/completion", body);

@@ -199,6 +199,51 @@ TEST(ServerMistakes, APromptBeyondTheContextSaysByHowMuch) {
   EXPECT_EQ(full["truncated"], true);
 }
 
+TEST(ServerMistakes, MoreAnswersThanARequestMayHaveAreRefusedBeforeAnythingRuns) {
+  const TestServer server;
+  json prompts = json::array();
+  for (int i = 0; i < 65; ++i) prompts.push_back("a");
+  for (const char* path : {"/completion", "/v1/completions"}) {
+    const Answer answer = server.post(path, {{"prompt", prompts}, {"n", 2}, {"max_tokens", 1}});
+    EXPECT_EQ(answer.status, 400) << path;
+    EXPECT_EQ(answer.json()["error"]["param"], "n") << answer.body;
+    EXPECT_NE(answer.body.find("128"), std::string::npos) << answer.body;
+  }
+  prompts.erase(0);
+  const json most = server.post("/v1/completions", {{"prompt", prompts}, {"n", 2}, {"max_tokens", 1}}).json();
+  EXPECT_EQ(most["choices"].size(), 128u) << most;
+}
+
+TEST(ServerMistakes, AreNamedAsTheClientNamedThem) {
+  const TestServer server;
+  const std::vector<std::pair<const char*, json>> bad = {
+      {"input", 5},
+      {"input", json::array({{{"role", "user"}, {"content", 5}}})},
+      {"instructions", 5},
+      {"max_output_tokens", "many"},
+      {"previous_response_id", "resp_1"},
+      {"background", true},
+      {"text", 5},
+      {"text.format", {{"format", 5}}},
+      {"text.format", {{"format", {{"type", "xml"}}}}},
+      {"text.format", {{"format", {{"type", "json_schema"}}}}},
+      {"text.format", {{"format", {{"type", "json_schema"}, {"schema", {{"type", "hiccup"}}}}}}}};
+  for (const auto& [name, value] : bad) {
+    json body = {{"input", "x"}, {"max_output_tokens", 1}};
+    body[name == std::string("text.format") ? "text" : name] = value;
+    const Answer answer = server.post("/v1/responses", body);
+    EXPECT_EQ(answer.status, 400) << name << " " << value;
+    EXPECT_EQ(answer.json()["error"]["param"], name) << answer.body;
+  }
+  const json message = {{"messages", {{{"role", "user"}, {"content", "x"}}}}, {"max_tokens", 1}, {"stop_sequences", 5}};
+  EXPECT_EQ(server.post("/v1/messages", message).json()["error"]["param"], "stop_sequences");
+  json system = message;
+  system["stop_sequences"] = nullptr;
+  system["system"] = 5;
+  EXPECT_EQ(server.post("/v1/messages", system).json()["error"]["param"], "system");
+  EXPECT_EQ(server.post("/v1/messages/count_tokens", system).json()["error"]["param"], "system");
+}
+
 TEST(ServerMistakes, GrammarsThatCannotBeFollowedFailClosed) {
   const TestServer server;
   std::string deep = "root ::= ";

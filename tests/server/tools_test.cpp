@@ -93,6 +93,17 @@ TEST(ServerTools, AStreamAndTheOtherShapesCarryTheSameCall) {
                             .json();
   EXPECT_EQ(response["output"].back()["type"], "function_call") << response;
   EXPECT_EQ(json::parse(response["output"].back()["arguments"].get<std::string>()), arguments);
+  EXPECT_EQ(response["tools"], json::array({flat}));
+  EXPECT_EQ(response["tool_choice"], "required");
+  const json streamed = server
+                            .post("/v1/responses", {{"input", "What is it like?"},
+                                                    {"tools", {flat}},
+                                                    {"tool_choice", "required"},
+                                                    {"stream", true},
+                                                    {"parallel_tool_calls", false},
+                                                    {"max_output_tokens", 300}})
+                            .events();
+  EXPECT_EQ(streamed.back()["response"]["output"].back()["name"], "weather") << streamed.back();
 }
 
 // A model that is no chat model is led to its choice by words it likes.
@@ -176,6 +187,35 @@ TEST(ServerTools, ThoughtsComeApartFromTheAnswer) {
   }
   EXPECT_EQ(thought, "so");
   EXPECT_EQ(text, "yes");
+}
+
+TEST(ServerTools, ResponsesAreItemsOneBehindTheOtherWholeAndAsAStream) {
+  const TestServer server(with_template("{% for m in messages %}{{ m.content }}{% endfor %}<think>\n"));
+  json body = {{"input", "Why?"}, {"grammar", "root ::= \"so\" \"</think>\" \"yes\""}};
+  const json whole = server.post("/v1/responses", body).json();
+  ASSERT_EQ(whole["output"].size(), 2u) << whole;
+  EXPECT_EQ(whole["status"], "completed");
+  EXPECT_EQ(whole["output"][0]["type"], "reasoning");
+  EXPECT_EQ(whole["output"][0]["content"][0]["text"], "so");
+  EXPECT_EQ(whole["output"][1]["content"][0]["text"], "yes");
+  body["stream"] = true;
+  std::string said[2];
+  json last;
+  int64_t number = 0;
+  for (const json& event : server.post("/v1/responses", body).events()) {
+    EXPECT_EQ(event["sequence_number"], number++);
+    const std::string type = event["type"];
+    if (type.ends_with(".delta")) said[event["output_index"].get<size_t>()] += event["delta"].get<std::string>();
+    if (type == "response.completed") last = event["response"];
+  }
+  EXPECT_EQ(said[0], "so");
+  EXPECT_EQ(said[1], "yes");
+  ASSERT_EQ(last["output"].size(), 2u) << last;
+  for (const size_t item : {0, 1}) EXPECT_EQ(last["output"][item]["content"], whole["output"][item]["content"]);
+  // An answer that was cut says so.
+  const json cut = server.post("/v1/responses", {{"input", "a"}, {"max_output_tokens", 1}}).json();
+  EXPECT_EQ(cut["status"], "incomplete") << cut;
+  EXPECT_EQ(cut["incomplete_details"]["reason"], "max_output_tokens");
 }
 
 }  // namespace
