@@ -153,6 +153,35 @@ TEST(ServerTools, TheTemplateSeesToolsCallsAndResults) {
   EXPECT_EQ(server.post("/v1/chat/completions", smuggled).status, 400);
 }
 
+TEST(ServerTools, ATemplateThatKnowsNoToolsIsToldOfCallsAndResultsInWords) {
+  // As gemma's: the roles in turns, and no others.
+  const TestServer server(with_template(
+      "{% for m in messages %}{% if m.role not in ['system', 'user', 'assistant'] or "
+      "(not loop.first and m.role == messages[loop.index0 - 1].role) %}{{ raise_exception('roles') }}{% endif %}"
+      "{{ m.role }}: {{ m.content }}\n{% endfor %}"));
+  const auto call = [](const char* id, int days) -> json {
+    return {{"id", id}, {"type", "function"}, {"function", {{"name", "weather"}, {"arguments", {{"days", days}}}}}};
+  };
+  const json body = {{"tools", {kWeather}},
+                     {"messages",
+                      {{{"role", "user"}, {"content", "Well?"}},
+                       {{"role", "assistant"}, {"content", "Wait."}, {"tool_calls", {call("1", 1), call("2", 2)}}},
+                       {{"role", "tool"}, {"tool_call_id", "1"}, {"content", "sunny \"all\" day"}},
+                       {{"role", "tool"}, {"tool_call_id", "2"}, {"content", "rain"}},
+                       {{"role", "user"}, {"content", "And?"}}}}};
+  const std::string told =
+      "user: Well?\n"
+      "assistant: Wait.\n"
+      "{\"tool_call\":{\"name\":\"weather\",\"arguments\":{\"days\":1}}}\n"
+      "{\"tool_call\":{\"name\":\"weather\",\"arguments\":{\"days\":2}}}\n"
+      "user: {\"tool_result\":\"sunny \\\"all\\\" day\"}\n"
+      "{\"tool_result\":\"rain\"}\n"
+      "And?\n";
+  const std::string text = server.post("/apply-template", body).json().value("prompt", "refused");
+  EXPECT_TRUE(text.ends_with(told)) << text;
+  EXPECT_NE(text.find("You can call these tools"), std::string::npos) << text;
+}
+
 TEST(ServerTools, WrongToolsAreNamed) {
   const TestServer server(with_template(kTagged));
   const auto refused = [&](const json& more) {

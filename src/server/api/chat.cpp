@@ -67,10 +67,11 @@ ChatPrompt read_chat(Fields& fields, const Api& api, bool wants_text) {
     fields.fail("continue_final_message", "and 'add_generation_prompt' exclude each other");
   const std::string format = fields.text("reasoning_format", api.options.parts_thoughts ? "auto" : "none");
   if (fields.error()) return prompt;
-  tell_of_tools(tools, messages, extras);
   // An answer that has been begun is gone on with.
   const text::Message& last = messages.back();
   const bool continues = last.role == "assistant" && last.more.empty() && (continues_asked || adds_asked);
+  if (api.calls == CallStyle::kWrapped) put_calls_in_words(messages);
+  tell_of_tools(tools, messages, extras);
   std::string begun;
   if (continues) {
     begun = std::exchange(messages.back().content, {});

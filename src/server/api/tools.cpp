@@ -148,6 +148,33 @@ std::string tools_in_words(const Tools& tools) {
          "answers in words.";
 }
 
+void put_calls_in_words(std::vector<text::Message>& messages) {
+  std::vector<text::Message> told;
+  bool behind_result = false;  // templates want the roles in turns: what the user says next joins it
+  for (text::Message& message : messages) {
+    Json more = message.more.empty() ? Json::object() : Json::parse(message.more, nullptr, /*allow_exceptions=*/false);
+    const bool result = message.role == "tool";
+    if (message.role == "assistant" && more.contains("tool_calls")) {
+      for (const Json& call : more["tool_calls"]) {
+        const Json& function = call["function"];
+        const Json written = {{"tool_call", {{"name", function["name"]}, {"arguments", function["arguments"]}}}};
+        message.content += (message.content.empty() ? "" : "\n") + dump(written);
+      }
+      more.erase("tool_calls");
+      message.more = more.empty() ? "" : dump(more);
+    }
+    if (result) message = {.role = "user", .content = dump(Json{{"tool_result", message.content}})};
+    const bool joins = behind_result && message.role == "user";
+    if (joins) {
+      told.back().content += "\n" + message.content;
+    } else {
+      told.push_back(std::move(message));
+    }
+    behind_result = result || joins;
+  }
+  messages = std::move(told);
+}
+
 std::optional<std::vector<ToolCall>> parse_calls(CallStyle style, const std::string& text) {
   const Json json = parse_inner(text);
   if (json.is_discarded()) return std::nullopt;

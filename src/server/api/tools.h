@@ -36,6 +36,8 @@ Result<CallGrammar> call_grammar(const Tools& tools, const text::Tokenizer& toke
 
 // What a template that knows no tools is told in their place.
 std::string tools_in_words(const Tools& tools);
+// Calls that were made and what came of them as such a template can show them: texts of the assistant and the user.
+void put_calls_in_words(std::vector<text::Message>& messages);
 
 struct ToolCall {
   std::string name{};
