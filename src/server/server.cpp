@@ -12,6 +12,7 @@
 #include "engine/prompt.h"
 #include "server/api/access_line.h"
 #include "server/api/api.h"
+#include "server/api/call_style.h"
 #include "server/api/keys.h"
 #include "server/api/text_shelf.h"
 #include "server/page.h"
@@ -37,10 +38,15 @@ const Route* find_route(const HttpRequest& request, bool* known_path) {
 
 // An engine and whoever asks it.
 struct Server::Service {
-  Service(const Engine& of, ServerOptions asked, std::optional<text::ChatTemplate> chat)
+  Service(const Engine& of, ServerOptions asked, const std::optional<text::ChatTemplate>& chat)
       : options(std::move(asked)),
         scheduler(of, options.scheduler),
-        api{.engine = of, .options = options, .scheduler = scheduler, .shelf = shelf, .chat = std::move(chat)} {}
+        api{.engine = of,
+            .options = options,
+            .scheduler = scheduler,
+            .shelf = shelf,
+            .chat = chat,
+            .calls = chat ? call_style_of(*chat) : CallStyle::kWrapped} {}
 
   void handle(HttpRequest request, std::shared_ptr<Reply> reply);
   void run(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
@@ -130,7 +136,7 @@ Status Server::serve(const Engine& engine, ServerOptions options) {
   if (!options.kv_events.empty()) {
     EI_ASSIGN_OR_RETURN(options.scheduler.events, EventSocket::open(options.kv_events));
   }
-  impl_->service = std::make_unique<Service>(engine, std::move(options), std::move(chat));
+  impl_->service = std::make_unique<Service>(engine, std::move(options), chat);
   impl_->ready.store(impl_->service.get(), std::memory_order_release);
   return {};
 }

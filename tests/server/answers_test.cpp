@@ -1,7 +1,9 @@
 // What each path answers.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
 
 #include "engine/generate.h"
@@ -130,6 +132,12 @@ TEST(ServerAnswers, StopStringsGrammarsAndSchemasHold) {
       {"max_tokens", 16},
       {"response_format", {{"type", "json_schema"}, {"json_schema", {{"schema", {{"const", "42"}}}}}}}};
   EXPECT_EQ(server.post("/v1/chat/completions", schema).json()["choices"][0]["message"]["content"], "\"42\"");
+  const json format = {{"type", "json_schema"}, {"name", "answer"}, {"schema", {{"const", "42"}}}};
+  const json response =
+      server.post("/v1/responses", {{"input", "answer"}, {"max_output_tokens", 16}, {"text", {{"format", format}}}})
+          .json();
+  EXPECT_EQ(response["output"][0]["content"][0]["text"], "\"42\"") << response;
+  EXPECT_EQ(response["text"]["format"], format);
 }
 
 TEST(ServerAnswers, SamplersAreTheRequestsChoice) {
@@ -239,6 +247,32 @@ TEST(ServerAnswers, AMethodIsTheRequestsChoiceAndTellsWhatItDid) {
   EXPECT_LT(timings["density"].get<double>(), 1.0);
   EXPECT_GT(timings["compressions"], 0);
   EXPECT_LT(timings["kv_tokens_kept"], timings["kv_tokens_total"]);
+  // In every shape, whole and as a stream; Anthropic's has no timings, so only who asks for a method gets them.
+  const auto of_chat = [&](json more) {
+    json chat = body;
+    chat.erase("prompt");
+    chat.erase("n_predict");
+    chat["max_tokens"] = 2;
+    chat["input"] = body["prompt"];
+    chat["messages"] = {{{"role", "user"}, {"content", body["prompt"]}}};
+    chat.update(more);
+    return chat;
+  };
+  for (const char* path : {"/v1/chat/completions", "/v1/messages", "/v1/responses"}) {
+    const json whole = server.post(path, of_chat(json::object())).json();
+    EXPECT_LT(whole["timings"].value("density", 1.0), 1.0) << path << whole;
+    json last;
+    bool progress = false;
+    for (const json& event : server.post(path, of_chat({{"stream", true}, {"return_progress", true}})).events()) {
+      if (event.contains("timings")) last = event["timings"];
+      progress = progress || event.contains("prompt_progress");
+    }
+    EXPECT_LT(last.value("density", 1.0), 1.0) << path;
+    EXPECT_TRUE(last.contains("kv_tokens_kept") && last.contains("kv_bytes") && last.contains("compressions")) << path;
+    EXPECT_TRUE(progress) << path;
+  }
+  const json plain = {{"messages", {{{"role", "user"}, {"content", "a"}}}}, {"max_tokens", 1}};
+  EXPECT_FALSE(server.post("/v1/messages", plain).json().contains("timings"));
   ServerOptions fixed = test_options();
   fixed.limits.request_methods = false;
   const Answer refused = TestServer(fixed).post("/completion", body);
@@ -285,6 +319,38 @@ TEST(ServerAnswers, ASlotIsSavedAndRestored) {
   EXPECT_EQ(again["content"], text);
   EXPECT_GT(server.post("/slots/1?action=erase", json::object()).json()["n_erased"], 100);
   EXPECT_EQ(server.post("/completion", body).json()["timings"]["cache_n"], 0);
+}
+
+TEST(ServerAnswers, ASlotThatIsDamagedOnDiskIsAnErrorAndNothingIsRestored) {
+  const kv::TempFolder folder;
+  ServerOptions options = test_options();
+  options.slot_save_path = folder.file("");
+  const TestServer server(options);
+  const json body = {{"prompt", long_text(200)}, {"n_predict", 2}, {"id_slot", 1}};
+  server.post("/completion", body);
+  const int64_t saved = server.post("/slots/1?action=save", {{"filename", "one.bin"}}).json()["n_saved"];
+  ASSERT_GT(saved, 100);
+  const std::vector<unsigned char> good = kv::read_all(folder.file("one.bin"));
+  const auto tokens = static_cast<size_t>(saved) * sizeof(int32_t);
+  // A bit of the text, of a row, of the last checksum, and the end of the file; the text lies behind the header.
+  const auto in_text = std::search(good.begin(), good.end(), std::begin("slot-text"), std::end("slot-text") - 1);
+  ASSERT_NE(in_text, good.end());
+  const size_t text = static_cast<size_t>(in_text - good.begin()) + 9;
+  for (const size_t at : {text, text + tokens / 2, text + tokens - 1, good.size() / 2, good.size() - 1, good.size()}) {
+    std::vector<unsigned char> bytes = good;
+    if (at < bytes.size()) {
+      bytes[at] ^= 1;
+    } else {
+      bytes.resize(bytes.size() - 100);
+    }
+    kv::write_all(folder.file("bad.bin"), bytes);
+    const Answer answer = server.post("/slots/0?action=restore", {{"filename", "bad.bin"}});
+    EXPECT_GE(answer.status, 400) << at << " of " << good.size();
+    EXPECT_NE(answer.json()["error"]["message"].get<std::string>().find("bad.bin"), std::string::npos) << answer.body;
+    EXPECT_EQ(server.get("/slots").json()[0]["n_held"], 0) << at;
+  }
+  EXPECT_EQ(server.post("/slots/0?action=restore", {{"filename", "none.bin"}}).status, 400);
+  EXPECT_EQ(server.post("/slots/0?action=restore", {{"filename", "one.bin"}}).json()["n_restored"], saved);
 }
 
 }  // namespace

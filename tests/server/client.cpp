@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 
 namespace ei::server {
 
@@ -84,6 +85,12 @@ std::string Client::read_until(const std::string& text) {
   while (buffer_.find(text) == std::string::npos && more()) {
   }
   return buffer_;
+}
+
+bool Client::ended() {
+  char byte = 0;
+  const ssize_t got = ::recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK);
 }
 
 Answer Client::read() {

@@ -31,6 +31,8 @@ class Client {
   Answer read();
   // What has come when `text` is in it, or at the end.
   std::string read_until(const std::string& text);
+  // Has the other side closed the connection? What has come is kept.
+  bool ended();
 
  private:
   bool more();

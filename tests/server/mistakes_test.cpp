@@ -1,9 +1,12 @@
 // What clients do wrong, and what is refused.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <limits>
 #include <mutex>
+#include <thread>
 
+#include "base/clock.h"
 #include "server/test_server.h"
 
 namespace ei::server {
@@ -157,6 +160,32 @@ TEST(ServerMistakes, ASlowRequestIsGivenUp) {
   EXPECT_EQ(client.read().status, 0);
 }
 
+// Byte by byte, so that it is never silent for long: the headers have a time of their own, on a new connection and on
+// one that is kept for long.
+TEST(ServerMistakes, HeadersThatTrickleInAreGivenUp) {
+  ServerOptions options = test_options();
+  options.http.read_s = 0.3;
+  options.http.idle_s = 600;
+  const TestServer server(options);
+  for (const bool kept : {false, true}) {
+    Client client(server.port());
+    if (kept) {
+      client.send(request_text("GET", "/health", ""));
+      EXPECT_EQ(client.read().status, 200);
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));  // longer than a header may take
+      client.send(request_text("GET", "/health", ""));
+      EXPECT_EQ(client.read().status, 200);
+    }
+    client.send("GET /health HTTP/1.1\r\nX: ");
+    const double begun = now_s();
+    while (!client.ended() && now_s() < begun + 60) {
+      client.send("x");
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    EXPECT_TRUE(client.ended()) << kept;
+  }
+}
+
 TEST(ServerMistakes, APromptBeyondTheContextSaysByHowMuch) {
   ServerOptions options = test_options();
   options.scheduler.session.context = 64;
@@ -168,6 +197,51 @@ TEST(ServerMistakes, APromptBeyondTheContextSaysByHowMuch) {
   const json full = server.post("/completion", {{"prompt", "a b c"}, {"ignore_eos", true}}).json();
   EXPECT_EQ(full["tokens_evaluated"].get<int>() + full["tokens_predicted"].get<int>(), 64);
   EXPECT_EQ(full["truncated"], true);
+}
+
+TEST(ServerMistakes, MoreAnswersThanARequestMayHaveAreRefusedBeforeAnythingRuns) {
+  const TestServer server;
+  json prompts = json::array();
+  for (int i = 0; i < 65; ++i) prompts.push_back("a");
+  for (const char* path : {"/completion", "/v1/completions"}) {
+    const Answer answer = server.post(path, {{"prompt", prompts}, {"n", 2}, {"max_tokens", 1}});
+    EXPECT_EQ(answer.status, 400) << path;
+    EXPECT_EQ(answer.json()["error"]["param"], "n") << answer.body;
+    EXPECT_NE(answer.body.find("128"), std::string::npos) << answer.body;
+  }
+  prompts.erase(0);
+  const json most = server.post("/v1/completions", {{"prompt", prompts}, {"n", 2}, {"max_tokens", 1}}).json();
+  EXPECT_EQ(most["choices"].size(), 128u) << most;
+}
+
+TEST(ServerMistakes, AreNamedAsTheClientNamedThem) {
+  const TestServer server;
+  const std::vector<std::pair<const char*, json>> bad = {
+      {"input", 5},
+      {"input", json::array({{{"role", "user"}, {"content", 5}}})},
+      {"instructions", 5},
+      {"max_output_tokens", "many"},
+      {"previous_response_id", "resp_1"},
+      {"background", true},
+      {"text", 5},
+      {"text.format", {{"format", 5}}},
+      {"text.format", {{"format", {{"type", "xml"}}}}},
+      {"text.format", {{"format", {{"type", "json_schema"}}}}},
+      {"text.format", {{"format", {{"type", "json_schema"}, {"schema", {{"type", "hiccup"}}}}}}}};
+  for (const auto& [name, value] : bad) {
+    json body = {{"input", "x"}, {"max_output_tokens", 1}};
+    body[name == std::string("text.format") ? "text" : name] = value;
+    const Answer answer = server.post("/v1/responses", body);
+    EXPECT_EQ(answer.status, 400) << name << " " << value;
+    EXPECT_EQ(answer.json()["error"]["param"], name) << answer.body;
+  }
+  const json message = {{"messages", {{{"role", "user"}, {"content", "x"}}}}, {"max_tokens", 1}, {"stop_sequences", 5}};
+  EXPECT_EQ(server.post("/v1/messages", message).json()["error"]["param"], "stop_sequences");
+  json system = message;
+  system["stop_sequences"] = nullptr;
+  system["system"] = 5;
+  EXPECT_EQ(server.post("/v1/messages", system).json()["error"]["param"], "system");
+  EXPECT_EQ(server.post("/v1/messages/count_tokens", system).json()["error"]["param"], "system");
 }
 
 TEST(ServerMistakes, GrammarsThatCannotBeFollowedFailClosed) {

@@ -37,28 +37,6 @@ TEST(ServerScheduling, AShortRequestPassesALongPromptAndBothAnswerAsAlone) {
   EXPECT_EQ(long_answer["content"], long_alone["content"]);
 }
 
-TEST(ServerScheduling, AClientThatGoesAwayWhileItsPromptIsReadFreesItsSlotAndDisturbsNobody) {
-  ServerOptions options = test_options();
-  options.scheduler.slots = 2;
-  const TestServer server(options);
-  const json alone = server.post("/completion", short_request(7)).json();
-  const json endless = {{"prompt", long_text(8000)}, {"n_predict", 4}, {"stream", true}};
-  json neighbour;
-  std::thread writer;
-  {
-    Client client(server.port());
-    client.send(request_text("POST", "/completion", endless.dump()));
-    client.read_until("200 OK");  // its prompt is being read
-    writer = std::thread([&] { neighbour = server.post("/completion", short_request(7)).json(); });
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  const double gone = now_s();
-  writer.join();
-  EXPECT_TRUE(server.becomes_idle());
-  EXPECT_LT(now_s() - gone, 10.0) << "reading the whole prompt would have taken longer";
-  EXPECT_EQ(neighbour["content"], alone["content"]);
-}
-
 TEST(ServerScheduling, ManyAtATimeAnswerAsOneByOne) {
   ServerOptions options = test_options();
   options.scheduler.slots = 3;

@@ -21,7 +21,9 @@ const json kWeather = {{"type", "function"},
 constexpr const char* kTagged =
     "{% if tools %}TOOLS{% for tool in tools %} {{ tool | tojson }}{% endfor %}\n{% endif %}"
     "{% for m in messages %}{{ m.role }}: {{ m.content }}{% for c in m.tool_calls or [] %}"
-    "<tool_call>{{ c.function.name }} {{ c.function.arguments | tojson }}</tool_call>{% endfor %}\n{% endfor %}"
+    "<tool_call>\n{\"name\": \"{{ c.function.name }}\", \"arguments\": {{ c.function.arguments | tojson "
+    "}}}\n</tool_call>"
+    "{% endfor %}\n{% endfor %}"
     "{% if add_generation_prompt %}assistant:{% endif %}";
 
 ServerOptions with_template(const std::string& source) {
@@ -43,8 +45,12 @@ json asking(const json& more) {
 TEST(ServerTools, ARequiredCallFollowsItsSchemaInEveryStyle) {
   const char* styles[] = {
       kTagged,
-      "{{ tools | tojson }}<|python_tag|>{% for m in messages %}{{ m.content }}{% endfor %}",
-      "{{ tools | tojson }}[TOOL_CALLS]{% for m in messages %}{{ m.content }}{% endfor %}",
+      "{{ tools | tojson }}{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}"
+      "{\"name\": \"{{ c.function.name }}\", \"parameters\": {{ c.function.arguments | tojson }}}{% endfor %}{% endfor "
+      "%}",
+      "{{ tools | tojson }}{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}[TOOL_CALLS] "
+      "[{\"name\": \"{{ c.function.name }}\", \"arguments\": {{ c.function.arguments | tojson }}}]{% endfor %}{% "
+      "endfor %}",
       "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}",
   };
   for (const char* style : styles) {
@@ -87,6 +93,17 @@ TEST(ServerTools, AStreamAndTheOtherShapesCarryTheSameCall) {
                             .json();
   EXPECT_EQ(response["output"].back()["type"], "function_call") << response;
   EXPECT_EQ(json::parse(response["output"].back()["arguments"].get<std::string>()), arguments);
+  EXPECT_EQ(response["tools"], json::array({flat}));
+  EXPECT_EQ(response["tool_choice"], "required");
+  const json streamed = server
+                            .post("/v1/responses", {{"input", "What is it like?"},
+                                                    {"tools", {flat}},
+                                                    {"tool_choice", "required"},
+                                                    {"stream", true},
+                                                    {"parallel_tool_calls", false},
+                                                    {"max_output_tokens", 300}})
+                            .events();
+  EXPECT_EQ(streamed.back()["response"]["output"].back()["name"], "weather") << streamed.back();
 }
 
 // A model that is no chat model is led to its choice by words it likes.
@@ -128,11 +145,41 @@ TEST(ServerTools, TheTemplateSeesToolsCallsAndResults) {
                        {{"role", "tool"}, {"tool_call_id", "1"}, {"content", "sunny"}}}}};
   const std::string text = server.post("/apply-template", body).json()["prompt"];
   EXPECT_NE(text.find("TOOLS {\"function\": {\"description\""), std::string::npos) << text;
-  EXPECT_NE(text.find("<tool_call>weather {\"days\": 2}</tool_call>tool: sunnyassistant:"), std::string::npos) << text;
+  const std::string behind = "{\"name\": \"weather\", \"arguments\": {\"days\": 2}}\n</tool_call>tool: sunnyassistant:";
+  EXPECT_NE(text.find(behind), std::string::npos) << text;
   // What a tool says can never become a control token.
   json smuggled = body;
   smuggled["tools"][0]["function"]["description"] = "<|im_end|>";
   EXPECT_EQ(server.post("/v1/chat/completions", smuggled).status, 400);
+}
+
+TEST(ServerTools, ATemplateThatKnowsNoToolsIsToldOfCallsAndResultsInWords) {
+  // As gemma's: the roles in turns, and no others.
+  const TestServer server(with_template(
+      "{% for m in messages %}{% if m.role not in ['system', 'user', 'assistant'] or "
+      "(not loop.first and m.role == messages[loop.index0 - 1].role) %}{{ raise_exception('roles') }}{% endif %}"
+      "{{ m.role }}: {{ m.content }}\n{% endfor %}"));
+  const auto call = [](const char* id, int days) -> json {
+    return {{"id", id}, {"type", "function"}, {"function", {{"name", "weather"}, {"arguments", {{"days", days}}}}}};
+  };
+  const json body = {{"tools", {kWeather}},
+                     {"messages",
+                      {{{"role", "user"}, {"content", "Well?"}},
+                       {{"role", "assistant"}, {"content", "Wait."}, {"tool_calls", {call("1", 1), call("2", 2)}}},
+                       {{"role", "tool"}, {"tool_call_id", "1"}, {"content", "sunny \"all\" day"}},
+                       {{"role", "tool"}, {"tool_call_id", "2"}, {"content", "rain"}},
+                       {{"role", "user"}, {"content", "And?"}}}}};
+  const std::string told =
+      "user: Well?\n"
+      "assistant: Wait.\n"
+      "{\"tool_call\":{\"name\":\"weather\",\"arguments\":{\"days\":1}}}\n"
+      "{\"tool_call\":{\"name\":\"weather\",\"arguments\":{\"days\":2}}}\n"
+      "user: {\"tool_result\":\"sunny \\\"all\\\" day\"}\n"
+      "{\"tool_result\":\"rain\"}\n"
+      "And?\n";
+  const std::string text = server.post("/apply-template", body).json().value("prompt", "refused");
+  EXPECT_TRUE(text.ends_with(told)) << text;
+  EXPECT_NE(text.find("You can call these tools"), std::string::npos) << text;
 }
 
 TEST(ServerTools, WrongToolsAreNamed) {
@@ -169,6 +216,35 @@ TEST(ServerTools, ThoughtsComeApartFromTheAnswer) {
   }
   EXPECT_EQ(thought, "so");
   EXPECT_EQ(text, "yes");
+}
+
+TEST(ServerTools, ResponsesAreItemsOneBehindTheOtherWholeAndAsAStream) {
+  const TestServer server(with_template("{% for m in messages %}{{ m.content }}{% endfor %}<think>\n"));
+  json body = {{"input", "Why?"}, {"grammar", "root ::= \"so\" \"</think>\" \"yes\""}};
+  const json whole = server.post("/v1/responses", body).json();
+  ASSERT_EQ(whole["output"].size(), 2u) << whole;
+  EXPECT_EQ(whole["status"], "completed");
+  EXPECT_EQ(whole["output"][0]["type"], "reasoning");
+  EXPECT_EQ(whole["output"][0]["content"][0]["text"], "so");
+  EXPECT_EQ(whole["output"][1]["content"][0]["text"], "yes");
+  body["stream"] = true;
+  std::string said[2];
+  json last;
+  int64_t number = 0;
+  for (const json& event : server.post("/v1/responses", body).events()) {
+    EXPECT_EQ(event["sequence_number"], number++);
+    const std::string type = event["type"];
+    if (type.ends_with(".delta")) said[event["output_index"].get<size_t>()] += event["delta"].get<std::string>();
+    if (type == "response.completed") last = event["response"];
+  }
+  EXPECT_EQ(said[0], "so");
+  EXPECT_EQ(said[1], "yes");
+  ASSERT_EQ(last["output"].size(), 2u) << last;
+  for (const size_t item : {0, 1}) EXPECT_EQ(last["output"][item]["content"], whole["output"][item]["content"]);
+  // An answer that was cut says so.
+  const json cut = server.post("/v1/responses", {{"input", "a"}, {"max_output_tokens", 1}}).json();
+  EXPECT_EQ(cut["status"], "incomplete") << cut;
+  EXPECT_EQ(cut["incomplete_details"]["reason"], "max_output_tokens");
 }
 
 }  // namespace

@@ -44,33 +44,42 @@ bool beyond_targets() { return target_reaches(""); }
 
 }  // namespace
 
+// Asked once: variants are chosen for every step of a token, and CPUID leaves a virtual machine each time.
 bool cpu_has_sse42() { return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt"); }
 
 bool cpu_has_avx2() {
-  return target_reaches("x86-64-v3") && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-         converts_half();
+  static const bool has =
+      target_reaches("x86-64-v3") && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && converts_half();
+  return has;
 }
 
 bool cpu_has_avx512() {
-  return target_reaches("x86-64-v4") && cpu_has_avx2() && __builtin_cpu_supports("avx512f") &&
-         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  static const bool has = target_reaches("x86-64-v4") && cpu_has_avx2() && __builtin_cpu_supports("avx512f") &&
+                          __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                          __builtin_cpu_supports("avx512vl");
+  return has;
 }
 
 bool cpu_has_avx512vnni() { return beyond_targets() && cpu_has_avx512() && __builtin_cpu_supports("avx512vnni"); }
 
 bool cpu_has_avx512bf16() {
-  uint32_t a = 0, b = 0, c = 0, d = 0;
-  return beyond_targets() && cpu_has_avx512() && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a >> 5 & 1) != 0;
+  static const bool has = [] {
+    uint32_t a = 0, b = 0, c = 0, d = 0;
+    return beyond_targets() && cpu_has_avx512() && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a >> 5 & 1) != 0;
+  }();
+  return has;
 }
 
 bool cpu_has_amx_bf16() {
   constexpr int kBf16 = 22;
-  return cpu_has_avx512bf16() && has_tiles(kBf16);
+  static const bool has = cpu_has_avx512bf16() && has_tiles(kBf16);
+  return has;
 }
 
 bool cpu_has_amx_int8() {
   constexpr int kInt8 = 25;
-  return beyond_targets() && cpu_has_avx512() && has_tiles(kInt8);
+  static const bool has = beyond_targets() && cpu_has_avx512() && has_tiles(kInt8);
+  return has;
 }
 
 }  // namespace ei::kernels

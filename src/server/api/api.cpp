@@ -52,6 +52,8 @@ Facts facts_of(const Api& api, const char* id_prefix) {
 }
 
 namespace {
+constexpr size_t kMaxAnswers = 128;  // to all prompts of a request together
+
 ApiError too_long(int64_t tokens, int64_t context) {
   return {.type = "exceed_context_size_error",
           .message = str_format("the request (%lld tokens) exceeds the available context size (%lld tokens)",
@@ -70,6 +72,10 @@ void submit(const Call& call, TextRequest request) {
     if (error.status == 400) error.param = params.shaped_by;
     return call.refuse(error);
   }
+  if (request.prompts.size() * static_cast<size_t>(params.choices) > kMaxAnswers)
+    return call.refuse(invalid_field("n", str_format("asks for %d answers to each of %zu prompts: a request may have "
+                                                     "%zu answers",
+                                                     params.choices, request.prompts.size(), kMaxAnswers)));
   const int64_t context = api.context();
   for (const std::vector<int32_t>& prompt : request.prompts) {
     const auto length = static_cast<int64_t>(prompt.size());

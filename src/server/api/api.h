@@ -26,6 +26,7 @@ struct Api {
   Scheduler& scheduler;
   TextShelf& shelf;
   std::optional<text::ChatTemplate> chat;  // none: neither asked for nor the model's
+  CallStyle calls = CallStyle::kWrapped;   // of that template
 
   const text::Tokenizer& tokenizer() const { return engine.tokenizer(); }
   int64_t context() const;  // tokens that one request may hold
@@ -88,8 +89,9 @@ std::vector<text::Message> read_messages(Fields& fields, TextShelf& shelf);
 const std::string* shelved_text(Fields& fields, TextShelf& shelf, const Json& part);
 // What the chat's tools ask of the answer, beside what the request asks.
 void take_chat(Fields& fields, ChatPrompt prompt, TextRequest& request);
-// response_format becomes a schema for the sampler.
-void read_response_format(Fields& fields, Params& params);
+// What the field `name` says of the answer's shape becomes a schema for the sampler: OpenAI's response_format, or the
+// same with the schema beside its type (/v1/responses). `format` may be null.
+void read_response_format(Fields& fields, Params& params, const char* name, const Json* format);
 
 // Groups of routes, one file each.
 void route_completion(const Call& call);

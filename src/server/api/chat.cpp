@@ -35,7 +35,7 @@ bool ends_with_think(std::string_view text) {
   return last != std::string_view::npos && text.substr(0, last + 1).ends_with(kThink);
 }
 
-// Templates that know no tools are told of them in words.
+// Templates whose calls nobody could read tell of tools in words.
 void tell_of_tools(const Tools& tools, std::vector<text::Message>& messages, text::TemplateExtras& extras) {
   if (!tools.any()) return;
   if (tools.style != CallStyle::kWrapped) {
@@ -58,7 +58,7 @@ ChatPrompt read_chat(Fields& fields, const Api& api, bool wants_text) {
                             "/v1/completions"});
     return prompt;
   }
-  const Tools tools = read_tools(fields, api.chat->source());
+  const Tools tools = read_tools(fields, api.calls);
   std::vector<text::Message> messages = read_messages(fields, api.shelf);
   text::TemplateExtras extras{.variables = dump(template_variables(fields, api))};
   const bool continues_asked = fields.flag("continue_final_message", false);
@@ -67,10 +67,11 @@ ChatPrompt read_chat(Fields& fields, const Api& api, bool wants_text) {
     fields.fail("continue_final_message", "and 'add_generation_prompt' exclude each other");
   const std::string format = fields.text("reasoning_format", api.options.parts_thoughts ? "auto" : "none");
   if (fields.error()) return prompt;
-  tell_of_tools(tools, messages, extras);
   // An answer that has been begun is gone on with.
   const text::Message& last = messages.back();
   const bool continues = last.role == "assistant" && last.more.empty() && (continues_asked || adds_asked);
+  if (api.calls == CallStyle::kWrapped) put_calls_in_words(messages);
+  tell_of_tools(tools, messages, extras);
   std::string begun;
   if (continues) {
     begun = std::exchange(messages.back().content, {});
@@ -125,10 +126,9 @@ void take_chat(Fields& fields, ChatPrompt prompt, TextRequest& request) {
   request.params.shaped_by = "tools";
 }
 
-void read_response_format(Fields& fields, Params& params) {
-  const Json* format = fields.find("response_format");
+void read_response_format(Fields& fields, Params& params, const char* name, const Json* format) {
   if (format == nullptr) return;
-  const auto fail = [&](const char* message) { fields.fail("response_format", message); };
+  const auto fail = [&](const char* message) { fields.fail(name, message); };
   if (!format->is_object() || !format->contains("type") || !(*format)["type"].is_string())
     return fail("must be an object with a 'type'");
   const std::string type = (*format)["type"].get<std::string>();
@@ -137,15 +137,15 @@ void read_response_format(Fields& fields, Params& params) {
   Json schema = {{"type", "object"}};
   if (type == "json_object" && format->contains("schema")) schema = (*format)["schema"];
   if (type == "json_schema") {
-    const Json outer = format->value("json_schema", Json(nullptr));
-    if (!outer.is_object() || !outer.contains("schema")) return fail("needs 'json_schema' with a 'schema'");
+    const Json outer = format->value("json_schema", *format);
+    if (!outer.is_object() || !outer.contains("schema")) return fail("needs a 'schema'");
     schema = outer["schema"];
   }
   if (!schema.is_object()) return fail("needs a schema that is an object");
   if (!params.generate.sampler.grammar.empty() || !params.generate.sampler.json_schema.empty())
     return fail("does not go with another grammar or schema");
   params.generate.sampler.json_schema = dump(schema);
-  params.shaped_by = "response_format";
+  params.shaped_by = name;
 }
 
 }  // namespace ei::server

@@ -63,7 +63,7 @@ void route_chat_completion(const Call& call) {
   TextRequest request;
   request.params = read_params(fields, call.api.options.limits, call.api.tokenizer());
   read_logprobs(fields, request.params);
-  read_response_format(fields, request.params);
+  read_response_format(fields, request.params, "response_format", fields.find("response_format"));
   if (!fields.error()) take_chat(fields, read_chat(fields, call.api, /*wants_text=*/false), request);
   if (fields.error()) return call.refuse(*fields.error());
   request.format = chat_format(facts_of(call.api, "chatcmpl-"), request.params);

@@ -20,7 +20,11 @@ Json input_of(const ToolCall& call) {
 
 class MessagesFormat : public Format {
  public:
-  MessagesFormat(Facts facts, const AnswerStyle& style) : facts_(std::move(facts)), style_(style), parser_(style) {}
+  MessagesFormat(Facts facts, const Params& params)
+      : facts_(std::move(facts)),
+        style_(params.style),
+        shows_timings_(params.may_lose() || params.timings_per_token),
+        parser_(params.style) {}
 
   Json whole(const std::vector<Choice>& choices) override {
     const Choice& choice = choices.front();
@@ -38,11 +42,17 @@ class MessagesFormat : public Format {
     json["stop_reason"] = stop_reason(choice.report, !answer.calls.empty());
     json["stop_sequence"] = stop_sequence(choice.report);
     json["usage"]["output_tokens"] = choice.report.generated_tokens;
+    if (shows_timings_) json["timings"] = timings_json(choice.report);
     return json;
   }
 
   std::string opening(const std::vector<Choice>& choices) override {
     return event_text("message_start", {{"type", "message_start"}, {"message", message(choices.front().report)}});
+  }
+
+  // What Anthropic's clients pass over.
+  std::string progress(const Choice& choice) override {
+    return event_text("ping", {{"type", "ping"}, {"prompt_progress", progress_json(choice.report)}});
   }
 
   std::string piece(const Choice&, const TaskToken& token) override { return said(parser_.feed(token.text)); }
@@ -53,9 +63,10 @@ class MessagesFormat : public Format {
     events += close_block();
     const Json delta = {{"stop_reason", stop_reason(choice.report, called_)},
                         {"stop_sequence", stop_sequence(choice.report)}};
-    return events + event_text("message_delta", {{"type", "message_delta"},
-                                                 {"delta", delta},
-                                                 {"usage", {{"output_tokens", choice.report.generated_tokens}}}});
+    Json json = {
+        {"type", "message_delta"}, {"delta", delta}, {"usage", {{"output_tokens", choice.report.generated_tokens}}}};
+    if (shows_timings_) json["timings"] = timings_json(choice.report);
+    return events + event_text("message_delta", json);
   }
 
   std::string closing(const std::vector<Choice>&) override {
@@ -130,6 +141,7 @@ class MessagesFormat : public Format {
 
   const Facts facts_;
   const AnswerStyle style_;
+  const bool shows_timings_;  // Anthropic has none: only who asks for a method, or for them, gets them
   AnswerParser parser_;
   std::string open_{};  // the type of the block that is open
   int blocks_ = 0;
@@ -139,13 +151,17 @@ class MessagesFormat : public Format {
 // The same chat in OpenAI's shape: `system` becomes the first message.
 Json as_chat(const Json& body) {
   Json chat = body;
-  if (body.contains("stop_sequences")) chat["stop"] = body["stop_sequences"];
   const Json system = body.value("system", Json(nullptr));
   const Json messages = body.value("messages", Json(nullptr));
   if (system.is_null() || !messages.is_array()) return chat;
   chat["messages"] = Json::array({{{"role", "system"}, {"content", system}}});
   for (const Json& message : messages) chat["messages"].push_back(message);
   return chat;
+}
+void check_system(Fields& fields) {
+  const Json* system = fields.find("system");
+  if (system != nullptr && !system->is_string() && !system->is_array())
+    fields.fail("system", "must be a text or a list of texts");
 }
 }  // namespace
 
@@ -156,11 +172,12 @@ void route_messages(const Call& call) {
   Fields fields(chat);
   TextRequest request;
   if (!fields.has("max_tokens")) fields.fail("max_tokens", "is missing");
+  check_system(fields);
   request.params = read_params(fields, call.api.options.limits, call.api.tokenizer());
   request.params.choices = 1;
   if (!fields.error()) take_chat(fields, read_chat(fields, call.api, /*wants_text=*/false), request);
   if (fields.error()) return call.refuse(*fields.error());
-  request.format = std::make_unique<MessagesFormat>(facts_of(call.api, "msg_"), request.params.style);
+  request.format = std::make_unique<MessagesFormat>(facts_of(call.api, "msg_"), request.params);
   submit(call, std::move(request));
 }
 
@@ -169,6 +186,7 @@ void route_count_messages(const Call& call) {
   if (body.error) return call.refuse(*body.error);
   const Json chat = as_chat(body.json);
   Fields fields(chat);
+  check_system(fields);
   const ChatPrompt prompt = read_chat(fields, call.api, /*wants_text=*/false);
   if (fields.error()) return call.refuse(*fields.error());
   call.send(Json{{"input_tokens", prompt.tokens.size()}});

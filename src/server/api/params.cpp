@@ -144,7 +144,7 @@ void read_method(Fields& fields, const ParamLimits& limits, policy::MethodChoice
 }
 
 int64_t read_max_tokens(Fields& fields, int64_t asked) {
-  for (const char* name : {"max_tokens", "max_completion_tokens", "n_predict"})
+  for (const char* name : {"max_tokens", "max_completion_tokens", "max_output_tokens", "n_predict"})
     if (fields.has(name)) asked = fields.whole(name, asked, -1, kMaxTokens);
   return asked;
 }
@@ -155,7 +155,8 @@ Params read_params(Fields& fields, const ParamLimits& limits, const text::Tokeni
   params.generate.max_tokens = read_max_tokens(fields, params.generate.max_tokens);
   params.generate.ignore_eos = fields.flag("ignore_eos", params.generate.ignore_eos);
   params.generate.sampler.ignore_eos = params.generate.ignore_eos;
-  if (fields.has("stop")) params.generate.stop = fields.texts("stop", kMaxStops);
+  for (const char* name : {"stop", "stop_sequences"})
+    if (fields.has(name)) params.generate.stop = fields.texts(name, kMaxStops);
   read_sampler(fields, params.generate.sampler);
   for (const char* name : {"grammar", "json_schema"})
     if (fields.has(name)) params.shaped_by = name;

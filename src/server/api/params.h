@@ -34,6 +34,9 @@ struct Params {
   bool scores_prompt = false;
   std::vector<std::string> response_fields{};
   std::string shaped_by{};  // the field that the sampler's grammar or schema came from
+
+  // Is something other than full attention and the whole cache asked for?
+  bool may_lose() const { return method.method != policy::MethodChoice{}.method || !method.options.empty(); }
 };
 
 // Where a request's fields are read and what they may say.

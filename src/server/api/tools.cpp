@@ -10,14 +10,6 @@ namespace {
 constexpr size_t kMaxTools = 128;
 constexpr const char* kOpen = "<tool_call>";
 
-CallStyle style_of(const std::string& source) {
-  const auto has = [&](const char* text) { return source.find(text) != std::string::npos; };
-  if (!has("tools")) return CallStyle::kWrapped;
-  if (has("[TOOL_CALLS]")) return CallStyle::kList;
-  if (has(kOpen)) return CallStyle::kTagged;
-  return has("<|python_tag|>") || has("\"parameters\"") ? CallStyle::kPlain : CallStyle::kWrapped;
-}
-
 // One tool in OpenAI's shape; Anthropic's and that of /v1/responses are put into it.
 Json as_function(const Json& tool) {
   if (!tool.is_object()) return nullptr;
@@ -40,6 +32,7 @@ void read_choice(Fields& fields, Tools& tools) {
   const Json* choice = fields.find("tool_choice");
   if (choice == nullptr) return;
   const Json type = choice->is_object() ? choice->value("type", Json(nullptr)) : *choice;
+  if (choice->is_object() && choice->value("disable_parallel_tool_use", Json(false)) == true) tools.parallel = false;
   if (type == "auto") return;
   if (type == "none") {
     tools.style = CallStyle::kNone;
@@ -102,7 +95,7 @@ std::optional<ToolCall> call_of(const Json& json) {
 }
 }  // namespace
 
-Tools read_tools(Fields& fields, const std::string& template_source) {
+Tools read_tools(Fields& fields, CallStyle style) {
   Tools tools;
   const Json* given = fields.find("tools");
   if (given == nullptr || given->empty()) return tools;
@@ -116,7 +109,7 @@ Tools read_tools(Fields& fields, const std::string& template_source) {
     fields.fail("tools", "must be functions with a name");
     return tools;
   }
-  tools.style = style_of(template_source);
+  tools.style = style;
   tools.parallel = fields.flag("parallel_tool_calls", true);
   read_choice(fields, tools);
   return tools;
@@ -153,6 +146,33 @@ std::string tools_in_words(const Tools& tools) {
   return "You can call these tools:\n" + dump(tools.list) +
          "\nAnswer in JSON: {\"tool_call\": {\"name\": ..., \"arguments\": {...}}} calls one, {\"response\": \"...\"} "
          "answers in words.";
+}
+
+void put_calls_in_words(std::vector<text::Message>& messages) {
+  std::vector<text::Message> told;
+  bool behind_result = false;  // templates want the roles in turns: what the user says next joins it
+  for (text::Message& message : messages) {
+    Json more = message.more.empty() ? Json::object() : Json::parse(message.more, nullptr, /*allow_exceptions=*/false);
+    const bool result = message.role == "tool";
+    if (message.role == "assistant" && more.contains("tool_calls")) {
+      for (const Json& call : more["tool_calls"]) {
+        const Json& function = call["function"];
+        const Json written = {{"tool_call", {{"name", function["name"]}, {"arguments", function["arguments"]}}}};
+        message.content += (message.content.empty() ? "" : "\n") + dump(written);
+      }
+      more.erase("tool_calls");
+      message.more = more.empty() ? "" : dump(more);
+    }
+    if (result) message = {.role = "user", .content = dump(Json{{"tool_result", message.content}})};
+    const bool joins = behind_result && message.role == "user";
+    if (joins) {
+      told.back().content += "\n" + message.content;
+    } else {
+      told.push_back(std::move(message));
+    }
+    behind_result = result || joins;
+  }
+  messages = std::move(told);
 }
 
 std::optional<std::vector<ToolCall>> parse_calls(CallStyle style, const std::string& text) {

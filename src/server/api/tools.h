@@ -6,20 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "server/api/call_style.h"
 #include "server/api/fields.h"
 #include "server/api/json.h"
 #include "text/tokenizer.h"
 
 namespace ei::server {
-
-// How calls look in the text of an answer.
-enum class CallStyle {
-  kNone,     // no tools
-  kTagged,   // <tool_call>{"name", "arguments"}</tool_call>: Qwen, Hermes and many others
-  kPlain,    // {"name", "parameters"} and nothing else: Llama 3
-  kList,     // [TOOL_CALLS][{"name", "arguments"}]: Mistral
-  kWrapped,  // {"tool_call": ...} or {"response": ...}: templates that know no tools
-};
 
 struct Tools {
   Json list = Json::array();  // OpenAI's {"type": "function", "function": {...}}
@@ -30,8 +22,8 @@ struct Tools {
   bool any() const { return style != CallStyle::kNone; }
 };
 
-// `tools`, `tool_choice`, `parallel_tool_calls`. Errors are left in `fields`.
-Tools read_tools(Fields& fields, const std::string& template_source);
+// `tools`, `tool_choice`, `parallel_tool_calls`; `style` is the template's. Errors are left in `fields`.
+Tools read_tools(Fields& fields, CallStyle style);
 
 // What an answer must follow, and from which token on.
 struct CallGrammar {
@@ -44,6 +36,8 @@ Result<CallGrammar> call_grammar(const Tools& tools, const text::Tokenizer& toke
 
 // What a template that knows no tools is told in their place.
 std::string tools_in_words(const Tools& tools);
+// Calls that were made and what came of them as such a template can show them: texts of the assistant and the user.
+void put_calls_in_words(std::vector<text::Message>& messages);
 
 struct ToolCall {
   std::string name{};

@@ -85,7 +85,17 @@ void Connection::read_request() {
   // Of all together, the request line being one more.
   parser_->header_limit(static_cast<uint32_t>(shared_.options.header_bytes * (shared_.options.header_count + 1)));
   parser_->body_limit(static_cast<uint64_t>(shared_.options.body_bytes));
-  stream_.expires_after(milliseconds(buffer_.size() > 0 ? shared_.options.read_s : shared_.options.idle_s));
+  if (buffer_.size() > 0 || !answered_) return read_header();
+  // A connection that is kept may be silent for a while: the time of the next request begins with its first byte.
+  stream_.expires_after(milliseconds(shared_.options.idle_s));
+  stream_.async_read_some(buffer_.prepare(kWatchBytes), [self = shared_from_this()](const Error& error, size_t bytes) {
+    self->buffer_.commit(bytes);
+    error ? self->lose() : self->read_header();
+  });
+}
+
+void Connection::read_header() {
+  stream_.expires_after(milliseconds(shared_.options.read_s));
   http::async_read_header(stream_, buffer_, *parser_,
                           [self = shared_from_this()](const Error& error, size_t) { self->header_read(error); });
 }
@@ -210,6 +220,7 @@ void Connection::log(bool gone) {
 
 void Connection::answer_complete() {
   gone_ = nullptr;
+  answered_ = true;
   keep_alive_.cancel();
   set_busy(false);
   log(/*gone=*/false);

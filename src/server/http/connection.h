@@ -53,6 +53,7 @@ class Connection : public Reply, public std::enable_shared_from_this<Connection>
   enum class State { kReading, kWaiting, kAnswering, kStreaming, kLeaving, kClosed };
 
   void read_request();
+  void read_header();
   void header_read(const Error& error);
   void read_body();
   void body_read(const Error& error);
@@ -96,6 +97,7 @@ class Connection : public Reply, public std::enable_shared_from_this<Connection>
   bool keep_ = false;     // the connection, after this answer
   bool chunked_ = false;  // the answer's pieces are framed; HTTP/1.0 ends with the connection
   bool watching_ = false;
+  bool answered_ = false;  // a request before
   bool complete_ = false;  // the last byte of the answer is in the outbox
   bool writing_ = false;
   std::string outbox_;  // waits while `sent_` is on its way

@@ -22,7 +22,7 @@ struct HttpOptions {
   int64_t header_bytes = int64_t{8} << 10;  // of one header, and of the request line
   int header_count = 100;
   int connections = 4096;                                    // more are closed at once
-  double read_s = 30;                                        // for the rest of a request that has begun
+  double read_s = 30;                                        // for a request's headers, and as much for its body
   double idle_s = 120;                                       // for the next request on a connection that is kept
   double write_s = 60;                                       // for a client that does not read
   double keep_alive_s = 10;                                  // silence in a stream after which a comment is sent

@@ -1,8 +1,7 @@
-// Slots to disk and back: the cache file of kv::Store, and the text beside it.
-#include <unistd.h>
-
-#include <cstdio>
-#include <memory>
+// Slots to disk and back: the cache file of kv::Store, its note being the text. One file, so both are whole or neither
+// is there, and one checksum tells of damage in either.
+#include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "server/scheduler/scheduler.h"
@@ -10,36 +9,20 @@
 namespace ei::server {
 
 namespace {
-constexpr uint32_t kMagic = 0x54584554;  // "TEXT"
+constexpr std::string_view kMagic = "slot-text";
 
-struct CloseFile {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
-using File = std::unique_ptr<std::FILE, CloseFile>;
-
-std::string text_path(const std::string& path) { return path + ".tokens"; }
-
-Status write_tokens(const std::string& path, std::span<const int32_t> tokens) {
-  const std::string partial = path + ".partial";
-  const File file(std::fopen(partial.c_str(), "wb"));
-  const uint32_t head[2] = {kMagic, static_cast<uint32_t>(tokens.size())};
-  const bool written = file != nullptr && std::fwrite(head, sizeof head, 1, file.get()) == 1 &&
-                       std::fwrite(tokens.data(), sizeof(int32_t), tokens.size(), file.get()) == tokens.size() &&
-                       std::fflush(file.get()) == 0 && ::fsync(::fileno(file.get())) == 0 &&
-                       std::rename(partial.c_str(), path.c_str()) == 0;
-  if (written) return {};
-  std::remove(partial.c_str());
-  return make_error(ErrorKind::kRuntime, "cannot write %s", path.c_str());
+std::string slot_note(std::span<const int32_t> tokens) {
+  std::string note(kMagic);
+  note.append(reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes());
+  return note;
 }
 
-Result<std::vector<int32_t>> read_tokens(const std::string& path, int64_t count) {
-  const File file(std::fopen(path.c_str(), "rb"));
-  uint32_t head[2] = {};
+Result<std::vector<int32_t>> tokens_of(const std::string& note, const std::string& path, int64_t count) {
   std::vector<int32_t> tokens(static_cast<size_t>(count));
-  const bool read = file != nullptr && std::fread(head, sizeof head, 1, file.get()) == 1 && head[0] == kMagic &&
-                    head[1] == tokens.size() &&
-                    std::fread(tokens.data(), sizeof(int32_t), tokens.size(), file.get()) == tokens.size();
-  if (!read) return make_error(ErrorKind::kUsage, "%s is not the text of that cache", path.c_str());
+  const size_t bytes = tokens.size() * sizeof(int32_t);
+  if (!note.starts_with(kMagic) || note.size() != kMagic.size() + bytes)
+    return make_error(ErrorKind::kUsage, "%s is a cache without its text: no slot was saved there", path.c_str());
+  std::memcpy(tokens.data(), note.data() + kMagic.size(), bytes);
   return tokens;
 }
 }  // namespace
@@ -50,8 +33,8 @@ void Scheduler::save_slot(int slot, std::string path, SlotDone done) {
     if (!held) return done(make_error(ErrorKind::kUsage, "slot %d holds nothing", slot));
     if (!held->space.empty())
       return done(make_error(ErrorKind::kUsage, "slot %d holds a text that was read sparsely", slot));
-    if (const Status saved = held->store.save(path, engine_.model_hash()); !saved.ok()) return done(saved.error());
-    if (const Status saved = write_tokens(text_path(path), held->tokens); !saved.ok()) return done(saved.error());
+    const Status saved = held->store.save(path, engine_.model_hash(), /*cancel=*/nullptr, slot_note(held->tokens));
+    if (!saved.ok()) return done(saved.error());
     done(static_cast<int64_t>(held->tokens.size()));
   });
 }
@@ -59,11 +42,19 @@ void Scheduler::save_slot(int slot, std::string path, SlotDone done) {
 void Scheduler::restore_slot(int slot, std::string path, SlotDone done) {
   post([this, slot, path = std::move(path), done = std::move(done)] {
     if (slots_[static_cast<size_t>(slot)].running) return done(make_error(ErrorKind::kUsage, "slot %d is busy", slot));
+    if (std::error_code error; !std::filesystem::is_regular_file(path, error))
+      return done(make_error(ErrorKind::kUsage, "%s is not there: no slot was saved by that name", path.c_str()));
     const kv::StoreConfig types = row_types(engine_, options_.session);
+    std::string note;
     Result<kv::Store> store =
-        kv::Store::load(path, engine_.model_hash(), engine_.backend(), /*cancel=*/nullptr, /*note=*/nullptr, &types);
+        kv::Store::load(path, engine_.model_hash(), engine_.backend(), /*cancel=*/nullptr, &note, &types);
     if (!store.ok()) return done(store.error());
-    Result<std::vector<int32_t>> tokens = read_tokens(text_path(path), store->next_position());
+    if (store->config().key_type != types.key_type || store->config().value_type != types.value_type)
+      return done(make_error(ErrorKind::kUsage, "%s holds %s keys and %s values, this server %s and %s", path.c_str(),
+                             dtype_name(store->config().key_type), dtype_name(store->config().value_type),
+                             dtype_name(types.key_type), dtype_name(types.value_type)));
+    if (!store->exact()) return done(make_error(ErrorKind::kUsage, "%s holds a compressed cache", path.c_str()));
+    Result<std::vector<int32_t>> tokens = tokens_of(note, path, store->next_position());
     if (!tokens.ok()) return done(tokens.error());
     const auto count = static_cast<int64_t>(tokens->size());
     hold(slot, {.tokens = std::move(*tokens), .store = std::move(*store)});

@@ -15,8 +15,10 @@ from packages import python_with  # noqa: E402
 from running_server import Server  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
-TEMPLATE = ("{% if tools %}{{ tools | tojson }}<tool_call>{% endif %}{% for m in messages %}{{ m.role }}: {{ m.content }}\n"
-            "{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}")
+TEMPLATE = ("{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}{{ m.role }}: {{ m.content }}"
+            "{% for c in m.tool_calls or [] %}<tool_call>\n{\"name\": \"{{ c.function.name }}\", "
+            "\"arguments\": {{ c.function.arguments | tojson }}}\n</tool_call>{% endfor %}\n{% endfor %}"
+            "{% if add_generation_prompt %}assistant:{% endif %}")
 
 
 def main():
