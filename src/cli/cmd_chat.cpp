@@ -58,7 +58,7 @@ void print_turn(const Console& console, const RunReport& report, bool says_why_i
                                "(--kv-free gives its memory back)",
                                count(report.kv_tokens_kept))));
   if (!says_why_idle) return;
-  for (const std::string& why : report.acted.idle) console.note("note: " + why);
+  for (const std::string& why : report.acted.idle()) console.note("note: " + why);
 }
 
 class Talk {

@@ -206,7 +206,7 @@ Result<int> command_perplexity(const CommandContext& given) {
   if (settings.kl_divergence)
     EI_RETURN_IF_ERROR(check_comparison(scores.acted, settings.method, scores.divergence.kl().mean()));
   if (!scores.acted.any())
-    for (const std::string& why : scores.acted.idle) context.console.note("note: " + why);
+    for (const std::string& why : scores.acted.idle()) context.console.note("note: " + why);
   const std::string out = settings.json ? perplexity_json(settings, engine, scores) : perplexity_text(settings, scores);
   if (!context.console.print(out)) return exit_code(ErrorKind::kRuntime);
   return context.interrupts.interrupted() ? exit_code(ErrorKind::kInterrupted) : 0;

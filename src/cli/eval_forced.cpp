@@ -269,7 +269,7 @@ Result<int> evaluate_forced(const CommandContext& context) {
   for (const TestedSide& side : scores.tested) {
     if (scores.reference) EI_RETURN_IF_ERROR(check_comparison(side.acted, side.name(), side.divergence.kl().mean()));
     if (side.acted.any()) continue;
-    for (const std::string& why : side.acted.idle) context.console.note("note: " + side.name() + ": " + why);
+    for (const std::string& why : side.acted.idle()) context.console.note("note: " + side.name() + ": " + why);
   }
   const std::string out =
       settings.json ? summary_json(settings, sides.engine->file().path(), scores) : eval_table(settings, scores);

@@ -216,6 +216,8 @@ Result<int> evaluate_generated(const CommandContext& context) {
     const std::string data = eval::report_json(summary, file->results(), kTitle, notes);
     EI_RETURN_IF_ERROR(write_whole((folder / "report.html").string(), report::make_eval_page(data)));
   }
+  if (settings.json)
+    for (const std::string& sentence : eval::idle_methods(summary)) context.console.note("note: " + sentence);
   if (!settings.json && !context.console.print(page)) return exit_code(ErrorKind::kRuntime);
   return context.interrupts.interrupted() ? exit_code(ErrorKind::kInterrupted) : 0;
 }

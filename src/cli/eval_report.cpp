@@ -31,7 +31,7 @@ Json side_json(const EvalSide& side) {
   return {{"method", side.method},
           {"method_options", side.method_options},
           {"acted", side.acted.any()},
-          {"idle", side.acted.idle},
+          {"idle", side.acted.idle()},
           {"tasks", tasks},
           {"ppl", side.prose.value()},
           {"ppl_error", side.prose.error()},

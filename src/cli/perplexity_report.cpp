@@ -54,7 +54,7 @@ std::string perplexity_json(const Settings& settings, const Engine& engine, cons
   object["method"] = settings.method;
   object["method_options"] = method_options_text(settings);
   object["acted"] = scores.acted.any();
-  object["idle"] = scores.acted.idle;
+  object["idle"] = scores.acted.idle();
   object["ctx_size"] = settings.ppl_ctx_size;
   object["decode"] = settings.decode;
   object["unscored"] = unscored_tokens(settings);

@@ -22,9 +22,9 @@ std::string Session::State::why_all_was_read() const {
 std::string Session::State::why_all_was_kept() const {
   const policy::KvOptions& options = compressor->options();
   const int64_t most = compressor->most_held(store);
-  if (most <= options.budget) {
-    return str_format("the cache was not compressed: %lld tokens are within its budget of %d (--kv-budget)",
-                      static_cast<long long>(most), options.budget);
+  if (const int64_t budget = compressor->budget(store); most <= budget) {
+    return str_format("the cache was not compressed: %lld tokens are within its budget of %lld (--kv-budget)",
+                      static_cast<long long>(most), static_cast<long long>(budget));
   }
   if (stats.generated_tokens < options.gap) {
     return str_format(
@@ -37,13 +37,22 @@ std::string Session::State::why_all_was_kept() const {
 void Acted::add(const Acted& other) {
   prefill = prefill || other.prefill;
   kv = kv || other.kv;
-  idle = other.idle;
+  prefill_idle = other.prefill_idle;
+  kv_idle = other.kv_idle;
+}
+
+std::vector<std::string> Acted::idle() const {
+  std::vector<std::string> reasons;
+  for (const std::string& why : {prefill_idle, kv_idle})
+    if (!why.empty()) reasons.push_back(why);
+  return reasons;
 }
 
 Status check_comparison(const Acted& acted, const std::string& method, double divergence) {
-  if (acted.any() || acted.idle.empty() || divergence != 0) return {};
+  const std::vector<std::string> idle = acted.idle();
+  if (acted.any() || idle.empty() || divergence != 0) return {};
   std::string why;
-  for (const std::string& reason : acted.idle) why += (why.empty() ? "" : "; ") + reason;
+  for (const std::string& reason : idle) why += (why.empty() ? "" : "; ") + reason;
   return make_error(ErrorKind::kUsage, "method '%s' never acted, so there is nothing to compare: %s", method.c_str(),
                     why.c_str());
 }
@@ -51,12 +60,14 @@ Status check_comparison(const Acted& acted, const std::string& method, double di
 Acted Session::acted() const {
   const State& state = *state_;
   const SessionStats& stats = state.stats;
-  Acted acted{.prefill = stats.pairs<stats.pairs_dense, .kv = stats.compressions + stats.paged_tokens> 0, .idle = {}};
-  if (state.planner && !acted.prefill) acted.idle.push_back(state.why_all_was_read());
-  if (state.compressor && !acted.kv) acted.idle.push_back(state.why_all_was_kept());
+  Acted acted;
+  acted.prefill = stats.pairs < stats.pairs_dense;
+  acted.kv = stats.compressions + stats.paged_tokens > 0;
+  if (state.planner && !acted.prefill) acted.prefill_idle = state.why_all_was_read();
+  if (state.compressor && !acted.kv) acted.kv_idle = state.why_all_was_kept();
   if (state.pages && !acted.kv)
-    acted.idle.push_back(str_format("all of the cache was read: %lld tokens are within --kv-read",
-                                    static_cast<long long>(state.store.next_position())));
+    acted.kv_idle = str_format("all of the cache was read: %lld tokens are within --kv-read",
+                               static_cast<long long>(state.store.next_position()));
   return acted;
 }
 

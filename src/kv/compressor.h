@@ -64,6 +64,8 @@ class Compressor {
   // where kv_heads share unevenly, the mean of a layer's, and where layers do, the mean of them. Of a layer with a
   // sliding window that is what lies outside it.
   int64_t most_held(const Store& store) const;
+  // Slots per kv_head that a compression would leave of `store`, in the mean.
+  int64_t budget(const Store& store) const { return method_->budget_at(store.next_position()); }
   // The most slots per kv_head, so counted, that a prompt and `generated` tokens behind it take at any time.
   int64_t most_slots(int64_t prompt, int64_t generated) const;
 
@@ -79,7 +81,7 @@ class Compressor {
   Compressor(const Backend& backend, std::unique_ptr<policy::KvMethod> method, CompressorShape shape,
              Observer observer);
 
-  bool over_budget(const Store& store) const { return most_held(store) > method_->budget_at(store.next_position()); }
+  bool over_budget(const Store& store) const { return most_held(store) > budget(store); }
   bool takes_part(int layer) const { return shape_.windows[static_cast<size_t>(layer)] == 0; }
   // Which layers take part, and what the others lose.
   Compression begin(const Store& store) const;
