@@ -165,7 +165,14 @@ void print_timings(const Console& console, const RunReport& report) {
                     counted(report.evicted, "slot").c_str(), report.full_per_second(), report.compressed_per_second()));
   }
   line(str_format("memory     peak %s", format_bytes(static_cast<double>(report.peak_rss)).c_str()));
+  note_full_context(console, report);
   for (const std::string& why : report.acted.idle()) console.note("note: " + why);
+}
+
+void note_full_context(const Console& console, const RunReport& report) {
+  if (report.finish_reason != "length" || report.kv_tokens_total < report.context) return;
+  console.note(str_format("note: the answer ends here because the context of %s is full (--ctx-size)",
+                          counted(report.context, "token").c_str()));
 }
 
 }  // namespace ei::cli

@@ -33,6 +33,12 @@ TEST(Trust, AContextBeyondTheTrainedOneIsWarnedAbout) {
   EXPECT_EQ(run({"run", "-p", "x", "-n", "1", "-c", "2000"}).err.find("warning"), std::string::npos);
 }
 
+TEST(Trust, AnAnswerThatEndsForWantOfRoomSaysSo) {
+  const Outcome full = run({"run", "-p", "x", "-c", "30", "--ignore-eos"});
+  EXPECT_NE(full.err.find("the context of 30 tokens is full"), std::string::npos) << full.err;
+  EXPECT_EQ(run({"run", "-p", "x", "-c", "300", "-n", "3", "--ignore-eos"}).err.find("is full"), std::string::npos);
+}
+
 TEST(Trust, AMethodThatNeverActedSaysSo) {
   const Outcome idle = run({"run", "-p", "x", "-n", "2", "--method", "entropyinfer", "--json"});
   ASSERT_EQ(idle.code, 0) << idle.err;
