@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/units.h"
 #include "cli/eval_methods.h"
 #include "cli/input.h"
 #include "cli/progress.h"
@@ -173,8 +174,8 @@ Result<int> dump_items(const CommandContext& context, const eval::ItemSource& so
     lines += line;
   }
   EI_RETURN_IF_ERROR(write_whole(context.settings.dump_items, lines));
-  context.console.note(
-      str_format("%zu items in %s", source.refs().size(), one_line(context.settings.dump_items).c_str()));
+  context.console.note(counted(static_cast<int64_t>(source.refs().size()), "item") + " in " +
+                       one_line(context.settings.dump_items));
   return 0;
 }
 

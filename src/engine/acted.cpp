@@ -1,5 +1,6 @@
 #include "engine/acted.h"
 
+#include "base/units.h"
 #include "engine/session_state.h"
 
 namespace ei {
@@ -12,9 +13,8 @@ std::string Session::State::why_all_was_read() const {
   if (!plans) return "the prompt was read whole: no layer of this model attends beyond a sliding window";
   if (tokens <= int64_t{options.threshold} + options.segment) {
     return str_format(
-        "the prompt was read whole: %lld tokens, and the first %d of a text (--threshold) and the last "
-        "segment of %d are always",
-        static_cast<long long>(tokens), options.threshold, options.segment);
+        "the prompt was read whole: %s, and the first %d of a text (--threshold) and the last segment of %d are always",
+        counted(tokens, "token").c_str(), options.threshold, options.segment);
   }
   return "the prompt was read whole: nothing was over the budget";
 }
@@ -23,8 +23,8 @@ std::string Session::State::why_all_was_kept() const {
   const policy::KvOptions& options = compressor->options();
   const int64_t most = compressor->most_held(store);
   if (const int64_t budget = compressor->budget(store); most <= budget) {
-    return str_format("the cache was not compressed: %lld tokens are within its budget of %lld (--kv-budget)",
-                      static_cast<long long>(most), static_cast<long long>(budget));
+    return str_format("the cache was not compressed: it holds %s, and its budget is %lld (--kv-budget)",
+                      counted(most, "token").c_str(), static_cast<long long>(budget));
   }
   if (stats.generated_tokens < options.gap) {
     return str_format(
@@ -66,8 +66,8 @@ Acted Session::acted() const {
   if (state.planner && !acted.prefill) acted.prefill_idle = state.why_all_was_read();
   if (state.compressor && !acted.kv) acted.kv_idle = state.why_all_was_kept();
   if (state.pages && !acted.kv)
-    acted.kv_idle = str_format("all of the cache was read: %lld tokens are within --kv-read",
-                               static_cast<long long>(state.store.next_position()));
+    acted.kv_idle = str_format("all of the cache was read: --kv-read covers its %s",
+                               counted(state.store.next_position(), "token").c_str());
   return acted;
 }
 
