@@ -192,6 +192,7 @@ Result<int> evaluate_generated(const CommandContext& context) {
   EI_ASSIGN_OR_RETURN(std::vector<eval::MethodSpec> methods, eval_method_specs(settings));
   EI_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(settings, context.console));
   EI_ASSIGN_OR_RETURN(const eval::ItemSource source, open_source(settings, engine->tokenizer()));
+  name_default_model(settings, context.console);
   if (!settings.dump_items.empty()) return dump_items(context, source, engine->tokenizer());
   warn_beyond_training(*engine, *std::max_element(settings.eval_lengths.begin(), settings.eval_lengths.end()),
                        context.console);

@@ -25,6 +25,10 @@ TEST(Trust, TheModelIsNamedWhenNobodyAskedForIt) {
   EXPECT_EQ(run({"run", "-m", model(), "-p", "x", "-n", "1"}).err.find("no -m FILE"), std::string::npos);
   const Outcome talk = run(Invocation{.arguments = {"chat", "-n", "1"}, .input = "hello\nhello\n"});
   EXPECT_EQ(count(talk.err, "no -m FILE"), 1u) << "once a conversation";
+  EXPECT_EQ(count(run({"tokenize", "-p", "x"}).err, "no -m FILE"), 1u);
+  const std::vector<std::string> dump = {
+      "eval", "--tasks", "num", "-n", "1", "--lengths", "1k", "--dump-items", write_file("dump.jsonl", "")};
+  EXPECT_EQ(count(run(dump).err, "no -m FILE"), 1u);
 }
 
 TEST(Trust, AContextBeyondTheTrainedOneIsWarnedAbout) {
