@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "cli/command.h"
 #include "cli/input.h"
+#include "cli/kv_options.h"
 #include "cli/options.h"
 #include "cli/parse.h"
 #include "cli/perplexity_report.h"
@@ -111,7 +112,9 @@ class Scorer {
                         new_session(*side.engine, settings, context_.interrupts.stop_now()));
     EI_RETURN_IF_ERROR(check_cache_fits(*session, context_tokens_));
     EI_RETURN_IF_ERROR(settings.decode ? decode_half(*session, chunk, on_row) : read_whole(*session, chunk, on_row));
-    if (acted != nullptr) acted->add(session->acted());
+    Acted did = session->acted();
+    if (!settings.decode) did.forget_what_came_behind();
+    if (acted != nullptr) acted->add(did);
     read_tokens_ += context_tokens_;
     return {};
   }
@@ -185,6 +188,14 @@ Result<int> command_perplexity(const CommandContext& given) {
       return Error{ErrorKind::kUsage, "--vs cannot change --ctx-size: the same tokens are compared"};
     if (other->ppl_stride != settings.ppl_stride || other->decode_tokens != settings.decode_tokens)
       return Error{ErrorKind::kUsage, "--vs cannot change --stride or --decode-tokens: the same tokens are compared"};
+  }
+  if (settings.kl_divergence && settings.vs.empty() && !settings.decode) {
+    EI_ASSIGN_OR_RETURN(const bool idle, acts_on_answers_alone(settings));
+    if (idle)
+      return make_error(ErrorKind::kUsage,
+                        "--method %s makes the cache smaller behind a prompt, and a text that is scored as one prompt "
+                        "never sees that: add --decode",
+                        settings.method.c_str());
   }
   if (settings.chunks == 0) return Error{ErrorKind::kUsage, "--chunks 0 leaves nothing to score; -1 scores all"};
   EI_ASSIGN_OR_RETURN(const std::string text, read_text_file(settings.file, "text file"));

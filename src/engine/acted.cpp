@@ -34,6 +34,12 @@ std::string Session::State::why_all_was_kept() const {
   return "the cache was not compressed: it was not due";
 }
 
+void Acted::forget_what_came_behind() {
+  if (kv || !kv_idle.empty())
+    kv_idle = "the whole cache was read: a text that is scored as one prompt has no generated tokens";
+  kv = false;
+}
+
 void Acted::add(const Acted& other) {
   prefill = prefill || other.prefill;
   kv = kv || other.kv;
@@ -66,8 +72,9 @@ Acted Session::acted() const {
   if (state.planner && !acted.prefill) acted.prefill_idle = state.why_all_was_read();
   if (state.compressor && !acted.kv) acted.kv_idle = state.why_all_was_kept();
   if (state.pages && !acted.kv)
-    acted.kv_idle = str_format("all of the cache was read: --kv-read covers its %s",
-                               counted(state.store.next_position(), "token").c_str());
+    acted.kv_idle = stats.generated_tokens == 0 ? "all of the cache was read: no generated token was fed"
+                                                : str_format("all of the cache was read: --kv-read covers its %s",
+                                                             counted(state.store.next_position(), "token").c_str());
   return acted;
 }
 

@@ -18,6 +18,8 @@ struct Acted {
 
   bool any() const { return prefill || kv; }
   std::vector<std::string> idle() const;  // those of both halves that there are
+  // Of a text that was read as one prompt, every token scored by then: what happened to the cache behind it is nothing.
+  void forget_what_came_behind();
   // Over several sessions: what any of them did, and why the last did nothing.
   void add(const Acted& other);
 };

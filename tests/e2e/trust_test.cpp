@@ -70,6 +70,16 @@ TEST(Trust, AnIdleMethodIsNothingToCompare) {
                                 "entropyinfer", "--kl-divergence"});
   EXPECT_EQ(compared.code, 2);
   EXPECT_NE(compared.err.find("method 'entropyinfer' never acted"), std::string::npos) << compared.err;
+  for (const char* method : {"snapkv", "quest"}) {
+    const std::vector<std::string> words = {"perplexity", "-f",       path,   "-c",
+                                            "512",        "--method", method, "--kl-divergence"};
+    expect_line(run(words), 2, "never sees that: add --decode");
+  }
+  // The prompt is read whole, the cache compressed behind it, when everything has been scored.
+  const Outcome behind = run({"perplexity", "-m", model(), "-f", path, "-c", "512", "--chunks", "1", "--method",
+                              "streaming", "--kv-budget", "64", "--kl-divergence"});
+  EXPECT_EQ(behind.code, 2) << behind.out;
+  EXPECT_NE(behind.err.find("has no generated tokens"), std::string::npos) << behind.err;
   const Outcome plain =
       run({"perplexity", "-f", path, "-c", "128", "--chunks", "1", "--method", "entropyinfer", "--json"});
   EXPECT_EQ(plain.code, 0) << plain.err;
