@@ -82,7 +82,7 @@ nb::ndarray<nb::numpy, float> last_logits(const Session& session) {
 }
 
 Session new_session(const Engine& engine, int64_t context, int64_t batch, std::string method,
-                    std::string method_options, std::string key_type, std::string value_type, bool keep_whole,
+                    std::string method_options, std::string key_type, std::string value_type, bool kv_free,
                     bool keep_plan) {
   entropyinfer::SessionOptions options;
   options.context = context;
@@ -91,7 +91,7 @@ Session new_session(const Engine& engine, int64_t context, int64_t batch, std::s
   options.method_options = std::move(method_options);
   options.key_type = std::move(key_type);
   options.value_type = std::move(value_type);
-  options.keep_whole = keep_whole;
+  options.kv_free = kv_free;
   options.keep_plan = keep_plan;
   return taken(engine.new_session(options));
 }
@@ -186,7 +186,7 @@ NB_MODULE(_core, module) {
       .def_prop_ro("info", &model_info)
       .def("new_session", &new_session, nb::arg("context") = 0, nb::arg("batch") = 0, nb::arg("method") = "full",
            nb::arg("method_options") = "", nb::arg("key_type") = "", nb::arg("value_type") = "",
-           nb::arg("keep_whole") = false, nb::arg("keep_plan") = false)
+           nb::arg("kv_free") = false, nb::arg("keep_plan") = false)
       .def(
           "tokenize",
           [](const Engine& self, std::string_view text, bool add_bos_eos, bool parse_special) {

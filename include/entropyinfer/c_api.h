@@ -103,8 +103,9 @@ typedef struct EiSessionOptions {
   const char* method_options;  // "base-budget=512,kv-budget=1024": changes to the method; null: none
   const char* key_type;        // "f32", "f16", "bf16", on a CPU "q8_0", on a GPU "fp8"; null: the device's choice
   const char* value_type;
-  int32_t keep_whole;  // a compression leaves the text whole for later questions, and its memory is not given back
-  int32_t keep_plan;   // ei_plan() names the blocks that were chosen
+  int32_t kv_free;    // a compression gives memory back, and later questions find only what it kept; 0: answers are
+                      // written from a compressed view, and the text stays whole behind it
+  int32_t keep_plan;  // ei_plan() names the blocks that were chosen
 } EiSessionOptions;
 EI_API EiStatus ei_session_new(EiEngine* engine, const EiSessionOptions* options, EiSession** session);
 EI_API void ei_session_free(EiSession* session);

@@ -42,7 +42,7 @@ class Engine {
     given.method_options = detail::text_or_null(options.method_options);
     given.key_type = detail::text_or_null(options.key_type);
     given.value_type = detail::text_or_null(options.value_type);
-    given.keep_whole = options.keep_whole ? 1 : 0;
+    given.kv_free = options.kv_free ? 1 : 0;
     given.keep_plan = options.keep_plan ? 1 : 0;
     EiSession* session = nullptr;
     if (const EiStatus status = ei_session_new(handle_.get(), &given, &session); status != EI_OK) {

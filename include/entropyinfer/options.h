@@ -26,8 +26,8 @@ struct SessionOptions {
   std::string method_options{};  // "base-budget=512,kv-budget=1024": changes to the method
   std::string key_type{};        // "f32", "f16", "bf16", on a CPU "q8_0", on a GPU "fp8"; empty: the device's choice
   std::string value_type{};
-  bool keep_whole = false;  // a compression leaves the text whole for later questions
-  bool keep_plan = false;   // plan() names the blocks that were chosen
+  bool kv_free = false;    // a compression gives memory back, and later questions find only what it kept
+  bool keep_plan = false;  // plan() names the blocks that were chosen
 };
 
 struct Message {

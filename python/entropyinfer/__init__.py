@@ -58,10 +58,12 @@ class Engine:
         return self._core.chat_tokens([(m["role"], m["content"]) for m in messages], chat_template)
 
     def session(self, *, method: str = "full", method_options: str = "", context: int = 0, batch: int = 0,
-                key_type: str = "", value_type: str = "", keep_whole: bool = False, keep_plan: bool = False) -> Session:
-        """One text and its KV cache: for conversations, and for work on single tokens."""
-        return self._core.new_session(context, batch, method, method_options, key_type, value_type, keep_whole,
-                                      keep_plan)
+                key_type: str = "", value_type: str = "", kv_free: bool = False, keep_plan: bool = False) -> Session:
+        """One text and its KV cache: for conversations, and for work on single tokens.
+
+        `kv_free`: a method that compresses the cache gives its memory back, and later questions find only what it kept.
+        """
+        return self._core.new_session(context, batch, method, method_options, key_type, value_type, kv_free, keep_plan)
 
     @overload
     def generate(self, prompt: Prompt, *, stream: Literal[False] = False, session: Session | None = None,
@@ -77,7 +79,7 @@ class Engine:
         top_p, min_p, repeat_penalty, stop, grammar, json_schema, ignore_eos, whole_prompt). Without temp the most
         likely token is taken.
         """
-        session = session or self.session(method=method, method_options=method_options)
+        session = self._session_for(session, method, method_options)
         tokens = self._tokens(prompt)
         options = _options(sampling)
         return _stream(session, tokens, options) if stream else _answer(session, tokens, options).text
@@ -91,7 +93,7 @@ class Engine:
     def chat(self, messages: Messages, *, stream: bool = False, session: Session | None = None, method: str = "full",
              method_options: str = "", chat_template: str = "", **sampling: Any) -> str | Iterator[str]:
         """The answer to a conversation. What `session` holds of it is not read again."""
-        session = session or self.session(method=method, method_options=method_options)
+        session = self._session_for(session, method, method_options)
         tokens = self.chat_tokens(messages, chat_template=chat_template)
         options = _options({"whole_prompt": True, **sampling})
         return _stream(session, tokens, options) if stream else _answer(session, tokens, options).text
@@ -121,6 +123,14 @@ class Engine:
             if plan:
                 entropies[layer, :, :len(plan["segment"])] = plan["entropy"]
         return entropies
+
+    def _session_for(self, session: Session | None, method: str, method_options: str) -> Session:
+        """The one that was given, or one for a single answer: nobody will ask it again."""
+        if session is None:
+            return self.session(method=method, method_options=method_options, kv_free=True)
+        if method != "full" or method_options:
+            raise UsageError("a session has its method already: give it to session()")
+        return session
 
     def _tokens(self, prompt: Prompt) -> list[int]:
         return self.tokenize(prompt) if isinstance(prompt, str) else list(map(int, prompt))

@@ -149,6 +149,27 @@ TEST(LibrarySession, LogitsOfAllPositionsEndWithThoseOfThePrompt) {
   EXPECT_FALSE(one.truncate(11).ok());
 }
 
+TEST(LibrarySession, KeepsItsTextUnlessItsMemoryIsGivenBack) {
+  entropyinfer::SessionOptions options;
+  options.method = "snapkv";
+  options.method_options = "kv-budget=64";
+  entropyinfer::GenerateOptions wanted;
+  wanted.max_tokens = 3;
+  wanted.ignore_eos = true;
+  auto whole = library_session(options);
+  options.kv_free = true;
+  auto freed = library_session(options);
+  for (auto* session : {&whole, &freed}) {
+    ASSERT_TRUE(session->generate(some_tokens(300), wanted).ok());
+    EXPECT_EQ(session->stats().compressions, 1);
+  }
+  EXPECT_LT(freed.stats().kv_bytes, whole.stats().kv_bytes / 2);
+  EXPECT_TRUE(whole.truncate(200).ok());
+  const auto refused = freed.truncate(200);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, EI_USAGE);
+}
+
 TEST(LibrarySession, AnAnswerIsStreamedWholeAndCanBeStopped) {
   const entropyinfer::Tokens prompt = some_tokens(20);
   auto session = library_session();

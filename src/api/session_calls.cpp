@@ -31,7 +31,7 @@ Result<SessionOptions> session_options(const EiSessionOptions& given) {
   own.method = choice.method;
   EI_ASSIGN_OR_RETURN(own.prefill, policy::prefill_options(choice));
   EI_ASSIGN_OR_RETURN(own.kv, policy::kv_options(choice));
-  own.keep_whole = given.keep_whole != 0;
+  own.keep_whole = given.kv_free == 0;
   return own;
 }
 }  // namespace

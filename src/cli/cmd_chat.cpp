@@ -57,8 +57,9 @@ void print_turn(const Console& console, const RunReport& report, bool says_why_i
         console.dim(str_format("%lld tokens were read to answer; the whole text stays for later turns "
                                "(--kv-free gives its memory back)",
                                count(report.kv_tokens_kept))));
+  note_full_context(console, report);
   if (!says_why_idle) return;
-  for (const std::string& why : report.acted.idle) console.note("note: " + why);
+  for (const std::string& why : report.acted.idle()) console.note("note: " + why);
 }
 
 class Talk {
@@ -97,16 +98,28 @@ class Talk {
         case ChatVerb::kClear:
           conversation_.clear();
           about_.clear();
+          unanswered_.reset();
+          context_.console.note("the conversation begins anew");
           break;
         case ChatVerb::kStats:
           if (last_) print_timings(context_.console, *last_);
+          if (!last_) context_.console.note("nothing has been answered yet");
           break;
-        case ChatVerb::kSave: status = save_conversation(conversation_, command->argument); break;
-        case ChatVerb::kLoad: status = load_conversation(conversation_, command->argument); break;
+        case ChatVerb::kSave:
+          status = save_conversation(conversation_, command->argument);
+          if (status.ok()) say_how_many("in", command->argument);
+          break;
+        case ChatVerb::kLoad:
+          status = load_conversation(conversation_, command->argument);
+          if (status.ok()) say_how_many("from", command->argument);
+          break;
         case ChatVerb::kRead: status = read_about(command->argument); break;
-        case ChatVerb::kRegen:
-          if (const std::optional<std::string> again = conversation_.take_back()) return answer_to(*again);
+        case ChatVerb::kRegen: {
+          const std::optional<std::string> again = unanswered_ ? unanswered_ : conversation_.take_back();
+          if (again) return answer_to(*again);
+          context_.console.note("nothing has been said yet");
           break;
+        }
         case ChatVerb::kMessage: return answer_to(std::exchange(about_, "") + line);
       }
     }
@@ -114,6 +127,11 @@ class Talk {
     if (!status.ok() && !terminal_) return status.error();
     if (!status.ok()) context_.console.fail(status.error().message);
     return std::optional<int>();
+  }
+
+  void say_how_many(const char* where, const std::string& path) const {
+    const auto messages = static_cast<int64_t>(conversation_.messages().size());
+    context_.console.note(counted(messages, "message") + " " + where + " " + path);
   }
 
   Status read_about(const std::string& path) {
@@ -127,6 +145,7 @@ class Talk {
 
   Result<std::optional<int>> answer_to(const std::string& message) {
     const Settings& settings = context_.settings;
+    unanswered_.reset();
     const Result<RunReport> report = [&] {
       const HiddenTyping hidden(terminal_);
       return say(context_, session_, conversation_, message);
@@ -134,9 +153,11 @@ class Talk {
     if (!report.ok()) {
       // At a terminal a message that cannot be answered costs itself, not the conversation.
       const ErrorKind kind = report.error().kind;
-      const bool stays = terminal_ && !settings.single_turn && kind == ErrorKind::kUsage;
-      if (stays) context_.console.fail(report.error().message);
-      if (!stays && !(terminal_ && kind == ErrorKind::kInterrupted)) return report.error();
+      const bool cut_off = kind == ErrorKind::kInterrupted;
+      if (!terminal_ || settings.single_turn || !(cut_off || kind == ErrorKind::kUsage)) return report.error();
+      if (cut_off) unanswered_ = message;
+      cut_off ? context_.console.note(report.error().message + "; /regen reads on")
+              : context_.console.fail(report.error().message);
     }
     if (report.ok()) context_.console.print_line(settings.json ? report_json(*report) : "");
     if (context_.console.stdout_closed()) return std::optional<int>(exit_code(ErrorKind::kRuntime));
@@ -161,7 +182,8 @@ class Talk {
   Conversation& conversation_;
   const bool terminal_ = ::isatty(STDIN_FILENO) == 1;
   LineEditor editor_;
-  std::string about_{};  // texts for the next message
+  std::string about_{};                      // texts for the next message
+  std::optional<std::string> unanswered_{};  // a message whose reading was interrupted
   std::optional<RunReport> last_{};
   std::optional<std::pair<bool, bool>> told_{};  // which half of the method had acted when the user last heard of it
 };

@@ -160,9 +160,9 @@ std::string to_text(const Facts& facts) {
   row("size", str_format("%.1f M parameters, %s", static_cast<double>(facts.parameters) / 1e6,
                          size(facts.file.bytes()).c_str()));
   for (const auto& [type, bytes] : facts.bytes_by_type) row("", type + ": " + size(bytes));
-  row("shape",
-      str_format("%d layers, width %d, %d heads x %d, %d kv_heads, ffn %d, vocab %d", config.layers, config.width,
-                 config.heads, config.head_dim, config.kv_heads, config.ffn_width, config.vocab));
+  row("shape", str_format("%s, width %d, %s x %d, %s, ffn %d, vocab %d", counted(config.layers, "layer").c_str(),
+                          config.width, counted(config.heads, "head").c_str(), config.head_dim,
+                          counted(config.kv_heads, "kv_head").c_str(), config.ffn_width, config.vocab));
   row("context", str_format("%d tokens", config.context));
   bool first = true;
   for (const std::string& line : layer_lines(config)) {

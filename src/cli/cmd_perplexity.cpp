@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "cli/command.h"
 #include "cli/input.h"
+#include "cli/kv_options.h"
 #include "cli/options.h"
 #include "cli/parse.h"
 #include "cli/perplexity_report.h"
@@ -111,7 +112,9 @@ class Scorer {
                         new_session(*side.engine, settings, context_.interrupts.stop_now()));
     EI_RETURN_IF_ERROR(check_cache_fits(*session, context_tokens_));
     EI_RETURN_IF_ERROR(settings.decode ? decode_half(*session, chunk, on_row) : read_whole(*session, chunk, on_row));
-    if (acted != nullptr) acted->add(session->acted());
+    Acted did = session->acted();
+    if (!settings.decode) did.forget_what_came_behind();
+    if (acted != nullptr) acted->add(did);
     read_tokens_ += context_tokens_;
     return {};
   }
@@ -186,6 +189,14 @@ Result<int> command_perplexity(const CommandContext& given) {
     if (other->ppl_stride != settings.ppl_stride || other->decode_tokens != settings.decode_tokens)
       return Error{ErrorKind::kUsage, "--vs cannot change --stride or --decode-tokens: the same tokens are compared"};
   }
+  if (settings.kl_divergence && settings.vs.empty() && !settings.decode) {
+    EI_ASSIGN_OR_RETURN(const bool idle, acts_on_answers_alone(settings));
+    if (idle)
+      return make_error(ErrorKind::kUsage,
+                        "--method %s makes the cache smaller behind a prompt, and a text that is scored as one prompt "
+                        "never sees that: add --decode",
+                        settings.method.c_str());
+  }
   if (settings.chunks == 0) return Error{ErrorKind::kUsage, "--chunks 0 leaves nothing to score; -1 scores all"};
   EI_ASSIGN_OR_RETURN(const std::string text, read_text_file(settings.file, "text file"));
   if (text.empty()) return Error{ErrorKind::kUsage, "the text is empty"};
@@ -206,7 +217,7 @@ Result<int> command_perplexity(const CommandContext& given) {
   if (settings.kl_divergence)
     EI_RETURN_IF_ERROR(check_comparison(scores.acted, settings.method, scores.divergence.kl().mean()));
   if (!scores.acted.any())
-    for (const std::string& why : scores.acted.idle) context.console.note("note: " + why);
+    for (const std::string& why : scores.acted.idle()) context.console.note("note: " + why);
   const std::string out = settings.json ? perplexity_json(settings, engine, scores) : perplexity_text(settings, scores);
   if (!context.console.print(out)) return exit_code(ErrorKind::kRuntime);
   return context.interrupts.interrupted() ? exit_code(ErrorKind::kInterrupted) : 0;

@@ -55,6 +55,7 @@ Result<int> command_tokenize(const CommandContext& context) {
   EI_ASSIGN_OR_RETURN(
       const std::vector<text::Token> tokens,
       tokenizer->tokenize(prompt, {.add_bos_eos = !settings.no_bos, .parse_special = settings.parse_special}));
+  name_default_model(settings, context.console);
   std::string out;
   if (settings.json) {
     out = to_json(*tokenizer, tokens);

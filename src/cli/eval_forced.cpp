@@ -139,7 +139,9 @@ class Evaluation {
     done_ += static_cast<int64_t>(exam.tokens.size());
     ++out.contexts;
     add(out.stats, session->stats());
-    out.acted.add(session->acted());
+    Acted did = session->acted();
+    did.forget_what_came_behind();
+    out.acted.add(did);
     out.kv_bytes = session->store().bytes();
     out.compressions = session->store().compactions();
     account(exam, *answers, session->stats().density(), out);
@@ -229,12 +231,12 @@ Result<std::vector<Settings>> further_settings(const Settings& settings) {
 
 // All of a text is prompt here, so a method that only compresses what answers are generated with does nothing.
 Status check_acts(const char* flag, const Settings& settings) {
-  EI_ASSIGN_OR_RETURN(const policy::PrefillOptions prefill, prefill_options(settings));
-  EI_ASSIGN_OR_RETURN(const policy::KvOptions kv, kv_options(settings));
-  if (prefill.rule != policy::PrefillRule::kDense || kv.rule == policy::KvRule::kKeepAll) return {};
-  return make_error(ErrorKind::kUsage,
-                    "%s %s compresses the cache, which does nothing while answers are read: leave --teacher-forced out",
-                    flag, settings.method.c_str());
+  EI_ASSIGN_OR_RETURN(const bool idle, acts_on_answers_alone(settings));
+  if (!idle) return {};
+  return make_error(
+      ErrorKind::kUsage,
+      "%s %s makes the cache smaller, which does nothing while answers are read: leave --teacher-forced out", flag,
+      settings.method.c_str());
 }
 
 Status check_kinds(const Settings& settings) {
@@ -269,7 +271,7 @@ Result<int> evaluate_forced(const CommandContext& context) {
   for (const TestedSide& side : scores.tested) {
     if (scores.reference) EI_RETURN_IF_ERROR(check_comparison(side.acted, side.name(), side.divergence.kl().mean()));
     if (side.acted.any()) continue;
-    for (const std::string& why : side.acted.idle) context.console.note("note: " + side.name() + ": " + why);
+    for (const std::string& why : side.acted.idle()) context.console.note("note: " + side.name() + ": " + why);
   }
   const std::string out =
       settings.json ? summary_json(settings, sides.engine->file().path(), scores) : eval_table(settings, scores);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/units.h"
 #include "cli/eval_methods.h"
 #include "cli/input.h"
 #include "cli/progress.h"
@@ -173,8 +174,8 @@ Result<int> dump_items(const CommandContext& context, const eval::ItemSource& so
     lines += line;
   }
   EI_RETURN_IF_ERROR(write_whole(context.settings.dump_items, lines));
-  context.console.note(
-      str_format("%zu items in %s", source.refs().size(), one_line(context.settings.dump_items).c_str()));
+  context.console.note(counted(static_cast<int64_t>(source.refs().size()), "item") + " in " +
+                       one_line(context.settings.dump_items));
   return 0;
 }
 
@@ -191,6 +192,7 @@ Result<int> evaluate_generated(const CommandContext& context) {
   EI_ASSIGN_OR_RETURN(std::vector<eval::MethodSpec> methods, eval_method_specs(settings));
   EI_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(settings, context.console));
   EI_ASSIGN_OR_RETURN(const eval::ItemSource source, open_source(settings, engine->tokenizer()));
+  name_default_model(settings, context.console);
   if (!settings.dump_items.empty()) return dump_items(context, source, engine->tokenizer());
   warn_beyond_training(*engine, *std::max_element(settings.eval_lengths.begin(), settings.eval_lengths.end()),
                        context.console);
@@ -216,6 +218,8 @@ Result<int> evaluate_generated(const CommandContext& context) {
     const std::string data = eval::report_json(summary, file->results(), kTitle, notes);
     EI_RETURN_IF_ERROR(write_whole((folder / "report.html").string(), report::make_eval_page(data)));
   }
+  if (settings.json)
+    for (const std::string& sentence : eval::idle_methods(summary)) context.console.note("note: " + sentence);
   if (!settings.json && !context.console.print(page)) return exit_code(ErrorKind::kRuntime);
   return context.interrupts.interrupted() ? exit_code(ErrorKind::kInterrupted) : 0;
 }

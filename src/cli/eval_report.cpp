@@ -31,7 +31,7 @@ Json side_json(const EvalSide& side) {
   return {{"method", side.method},
           {"method_options", side.method_options},
           {"acted", side.acted.any()},
-          {"idle", side.acted.idle},
+          {"idle", side.acted.idle()},
           {"tasks", tasks},
           {"ppl", side.prose.value()},
           {"ppl_error", side.prose.error()},
@@ -98,7 +98,7 @@ std::string eval_table(const Settings& settings, const EvalScores& scores) {
   size_t width = 20;
   for (const EvalSide* side : sides) width = std::max(width, side->name().size());
   std::string table =
-      str_format("%lld texts of %lld tokens, seed %lld\n\n", static_cast<long long>(sides.front()->contexts),
+      str_format("%s of %lld tokens, seed %lld\n\n", counted(sides.front()->contexts, "text").c_str(),
                  static_cast<long long>(settings.eval_length), static_cast<long long>(settings.eval_seed));
   const auto line = [&](const std::string& label, const std::function<std::string(const EvalSide&)>& cell) {
     table += str_format("| %-16s |", label.c_str());

@@ -20,6 +20,12 @@ std::vector<std::string> idle_kv_flags(const Settings& settings) {
   return policy::idle_kv_options(method_choice(settings));
 }
 
+Result<bool> acts_on_answers_alone(const Settings& settings) {
+  EI_ASSIGN_OR_RETURN(const policy::PrefillOptions prefill, prefill_options(settings));
+  EI_ASSIGN_OR_RETURN(const policy::KvOptions kv, kv_options(settings));
+  return prefill.rule == policy::PrefillRule::kDense && (kv.rule != policy::KvRule::kKeepAll || kv.read > 0);
+}
+
 Result<policy::KvOptions> kv_options(const Settings& settings) { return policy::kv_options(method_choice(settings)); }
 
 }  // namespace ei::cli

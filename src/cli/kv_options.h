@@ -19,6 +19,9 @@ std::vector<Option> kv_flags();
 // whole cache is kept, or when the values do not go together.
 Result<policy::KvOptions> kv_options(const Settings& settings);
 
+// Prompts are read whole, and only what is generated behind them sees a smaller cache.
+Result<bool> acts_on_answers_alone(const Settings& settings);
+
 // Names of the flags, without dashes, that mean nothing in these settings.
 std::vector<std::string> idle_kv_flags(const Settings& settings);
 

@@ -39,6 +39,7 @@ std::optional<std::string> plain_line() {
 // The terminal as it was, where typing is hidden.
 termios shown_typing{};
 std::atomic<bool> typing_hidden{false};
+std::atomic<bool> prompt_shown{false};  // the cursor stands behind it
 }  // namespace
 
 #ifdef EI_HAVE_LIBEDIT
@@ -105,6 +106,7 @@ LineEditor::~LineEditor() = default;
 
 std::optional<std::string> LineEditor::read_line(bool first) {
   std::optional<std::string> line;
+  prompt_shown.store(terminal_ && console_.stderr_is_terminal());
 #ifdef EI_HAVE_LIBEDIT
   if (editor_ != nullptr) line = editor_->line(first);
 #endif
@@ -112,6 +114,7 @@ std::optional<std::string> LineEditor::read_line(bool first) {
     if (terminal_) console_.status(console_.bold(first ? "> " : ". "));
     line = plain_line();
   }
+  line ? prompt_shown.store(false) : leave_prompt();
   if (line && line->ends_with('\n')) line->pop_back();
   if (line && line->ends_with('\r')) line->pop_back();
   return line;
@@ -136,6 +139,10 @@ std::optional<std::string> LineEditor::read_message() {
 #endif
     return message;
   }
+}
+
+void LineEditor::leave_prompt() {
+  if (prompt_shown.exchange(false)) static_cast<void>(::write(STDERR_FILENO, "\n", 1) == 0);
 }
 
 HiddenTyping::HiddenTyping(bool terminal) {

@@ -17,6 +17,9 @@ class LineEditor {
   LineEditor(const LineEditor&) = delete;
   LineEditor& operator=(const LineEditor&) = delete;
 
+  // For signal handlers that leave the process: what the shell shows next begins on a line of its own.
+  static void leave_prompt();
+
   // The next message, without its line end; a backslash at the end of a line continues it on the next. Nullopt at the
   // end of the input.
   std::optional<std::string> read_message();

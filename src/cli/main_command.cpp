@@ -107,7 +107,9 @@ int run_main(int count, char** arguments) {
   if (words[0] == "-h" || words[0] == "--help" || words[0] == "help") {
     if (words.size() == 1) return print_text(main_help());
     if (const CommandEntry* asked = find_command(words[1])) return print_text(command_help(*asked, HelpPage::kFirst));
-    return refuse({ErrorKind::kUsage, "no help for '" + words[1] + "'; see entropyinfer --help"}, "");
+    return refuse(
+        {ErrorKind::kUsage, "no help for '" + words[1] + "'" + command_hint(words[1]) + "; see entropyinfer --help"},
+        "");
   }
   if (words[0] == "--version") return print_text(version_text() + "\n");
   if (words[0] == "--list-devices") {
@@ -118,8 +120,10 @@ int run_main(int count, char** arguments) {
   const CommandEntry* entry = find_command(words[0]);
   const std::span<const std::string> rest(words.begin() + 1, words.end());
   if (entry == nullptr) {
-    return refuse({ErrorKind::kUsage, "unknown command '" + words[0] + "'; see entropyinfer --help"},
-                  find_log_file(~0u, rest, environment));
+    const std::string why = words[0].starts_with('-')
+                                ? "a command stands in front of " + words[0] + ", as in entropyinfer run " + words[0]
+                                : "unknown command '" + words[0] + "'" + command_hint(words[0]);
+    return refuse({ErrorKind::kUsage, why + "; see entropyinfer --help"}, find_log_file(~0u, words, environment));
   }
   const Result<Settings> settings = parse_settings(*entry, rest, environment);
   if (!settings.ok()) return refuse(settings.error(), find_log_file(entry->command, rest, environment));

@@ -226,6 +226,13 @@ Status check_methods(const CommandEntry& entry, const Settings& settings) {
 }
 }  // namespace
 
+std::string command_hint(std::string_view word) {
+  constexpr size_t kNear = 2;
+  for (const CommandEntry& entry : commands())
+    if (edit_distance(word, entry.name) <= kNear) return " (did you mean " + std::string(entry.name) + "?)";
+  return "";
+}
+
 std::string find_log_file(unsigned commands, std::span<const std::string> arguments, const Environment& environment) {
   std::vector<Given> flags;
   static_cast<void>(read_flags(commands, "", arguments, flags));  // who asks knows the mistake

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/result.h"
+#include "base/units.h"
 #include "cli/method_options.h"
 
 namespace ei::cli {
@@ -54,7 +55,7 @@ std::string perplexity_json(const Settings& settings, const Engine& engine, cons
   object["method"] = settings.method;
   object["method_options"] = method_options_text(settings);
   object["acted"] = scores.acted.any();
-  object["idle"] = scores.acted.idle;
+  object["idle"] = scores.acted.idle();
   object["ctx_size"] = settings.ppl_ctx_size;
   object["decode"] = settings.decode;
   object["unscored"] = unscored_tokens(settings);
@@ -84,10 +85,10 @@ std::string perplexity_text(const Settings& settings, const PerplexityScores& sc
   const std::string interrupted = scores.interrupted() ? str_format("; interrupted, %lld chunks were wanted",
                                                                     static_cast<long long>(scores.chunks_wanted))
                                                        : "";
-  std::string text = str_format("PPL = %.4f +/- %.4f (%lld tokens in %lld chunks of %lld%s)\n", scores.base.value(),
-                                scores.base.error(), static_cast<long long>(scores.base.count()),
-                                static_cast<long long>(scores.chunks), static_cast<long long>(settings.ppl_ctx_size),
-                                interrupted.c_str());
+  std::string text =
+      str_format("PPL = %.4f +/- %.4f (%lld tokens in %s of %lld%s)\n", scores.base.value(), scores.base.error(),
+                 static_cast<long long>(scores.base.count()), counted(scores.chunks, "chunk").c_str(),
+                 static_cast<long long>(settings.ppl_ctx_size), interrupted.c_str());
   if (!settings.kl_divergence) return text;
   const eval::Divergence& divergence = scores.divergence;
   text += str_format("PPL(%s) = %.4f +/- %.4f\n", reference_settings(settings).c_str(), scores.other.value(),

@@ -103,7 +103,7 @@ std::string report_json(const RunReport& report) {
   object["method"] = report.method;
   object["method_options"] = report.method_options;
   object["acted"] = report.acted.any();
-  object["idle"] = report.acted.idle;
+  object["idle"] = report.acted.idle();
   object["seed"] = report.seed;
   object["tokens"] = {
       {"prompt", report.prompt_tokens}, {"generated", report.generated_tokens}, {"cached", report.cached_tokens}};
@@ -165,7 +165,14 @@ void print_timings(const Console& console, const RunReport& report) {
                     counted(report.evicted, "slot").c_str(), report.full_per_second(), report.compressed_per_second()));
   }
   line(str_format("memory     peak %s", format_bytes(static_cast<double>(report.peak_rss)).c_str()));
-  for (const std::string& why : report.acted.idle) console.note("note: " + why);
+  note_full_context(console, report);
+  for (const std::string& why : report.acted.idle()) console.note("note: " + why);
+}
+
+void note_full_context(const Console& console, const RunReport& report) {
+  if (report.finish_reason != "length" || report.kv_tokens_total < report.context) return;
+  console.note(str_format("note: the answer ends here because the context of %s is full (--ctx-size)",
+                          counted(report.context, "token").c_str()));
 }
 
 }  // namespace ei::cli

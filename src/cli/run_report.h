@@ -62,5 +62,7 @@ RunReport make_report(const ReportInput& input);
 
 std::string report_json(const RunReport& report);
 void print_timings(const Console& console, const RunReport& report);
+// Nothing where the answer had room.
+void note_full_context(const Console& console, const RunReport& report);
 
 }  // namespace ei::cli

@@ -60,6 +60,7 @@ void Interrupts::on_signal() {
   const bool again = signals_.fetch_add(1, std::memory_order_relaxed) > 0;
   if (again || phase == Phase::kOutside) {
     HiddenTyping::undo();
+    LineEditor::leave_prompt();
     _exit(exit_code(ErrorKind::kInterrupted));
   }
   stop_soon_.cancel();

@@ -1,5 +1,6 @@
 #include "engine/acted.h"
 
+#include "base/units.h"
 #include "engine/session_state.h"
 
 namespace ei {
@@ -12,9 +13,8 @@ std::string Session::State::why_all_was_read() const {
   if (!plans) return "the prompt was read whole: no layer of this model attends beyond a sliding window";
   if (tokens <= int64_t{options.threshold} + options.segment) {
     return str_format(
-        "the prompt was read whole: %lld tokens, and the first %d of a text (--threshold) and the last "
-        "segment of %d are always",
-        static_cast<long long>(tokens), options.threshold, options.segment);
+        "the prompt was read whole: %s, and the first %d of a text (--threshold) and the last segment of %d are always",
+        counted(tokens, "token").c_str(), options.threshold, options.segment);
   }
   return "the prompt was read whole: nothing was over the budget";
 }
@@ -22,10 +22,9 @@ std::string Session::State::why_all_was_read() const {
 std::string Session::State::why_all_was_kept() const {
   const policy::KvOptions& options = compressor->options();
   const int64_t most = compressor->most_held(store);
-  const int64_t budget = compressor->budget(store);
-  if (most <= budget) {
-    return str_format("the cache was not compressed: %lld tokens are within its budget of %lld (--kv-budget)",
-                      static_cast<long long>(most), static_cast<long long>(budget));
+  if (const int64_t budget = compressor->budget(store); most <= budget) {
+    return str_format("the cache was not compressed: it holds %s, and its budget is %lld (--kv-budget)",
+                      counted(most, "token").c_str(), static_cast<long long>(budget));
   }
   if (stats.generated_tokens < options.gap) {
     return str_format(
@@ -35,16 +34,31 @@ std::string Session::State::why_all_was_kept() const {
   return "the cache was not compressed: it was not due";
 }
 
+void Acted::forget_what_came_behind() {
+  if (kv || !kv_idle.empty())
+    kv_idle = "the whole cache was read: a text that is scored as one prompt has no generated tokens";
+  kv = false;
+}
+
 void Acted::add(const Acted& other) {
   prefill = prefill || other.prefill;
   kv = kv || other.kv;
-  idle = other.idle;
+  prefill_idle = other.prefill_idle;
+  kv_idle = other.kv_idle;
+}
+
+std::vector<std::string> Acted::idle() const {
+  std::vector<std::string> reasons;
+  for (const std::string& why : {prefill_idle, kv_idle})
+    if (!why.empty()) reasons.push_back(why);
+  return reasons;
 }
 
 Status check_comparison(const Acted& acted, const std::string& method, double divergence) {
-  if (acted.any() || acted.idle.empty() || divergence != 0) return {};
+  const std::vector<std::string> idle = acted.idle();
+  if (acted.any() || idle.empty() || divergence != 0) return {};
   std::string why;
-  for (const std::string& reason : acted.idle) why += (why.empty() ? "" : "; ") + reason;
+  for (const std::string& reason : idle) why += (why.empty() ? "" : "; ") + reason;
   return make_error(ErrorKind::kUsage, "method '%s' never acted, so there is nothing to compare: %s", method.c_str(),
                     why.c_str());
 }
@@ -52,12 +66,15 @@ Status check_comparison(const Acted& acted, const std::string& method, double di
 Acted Session::acted() const {
   const State& state = *state_;
   const SessionStats& stats = state.stats;
-  Acted acted{.prefill = stats.pairs<stats.pairs_dense, .kv = stats.compressions + stats.paged_tokens> 0, .idle = {}};
-  if (state.planner && !acted.prefill) acted.idle.push_back(state.why_all_was_read());
-  if (state.compressor && !acted.kv) acted.idle.push_back(state.why_all_was_kept());
+  Acted acted;
+  acted.prefill = stats.pairs < stats.pairs_dense;
+  acted.kv = stats.compressions + stats.paged_tokens > 0;
+  if (state.planner && !acted.prefill) acted.prefill_idle = state.why_all_was_read();
+  if (state.compressor && !acted.kv) acted.kv_idle = state.why_all_was_kept();
   if (state.pages && !acted.kv)
-    acted.idle.push_back(str_format("all of the cache was read: %lld tokens are within --kv-read",
-                                    static_cast<long long>(state.store.next_position())));
+    acted.kv_idle = stats.generated_tokens == 0 ? "all of the cache was read: no generated token was fed"
+                                                : str_format("all of the cache was read: --kv-read covers its %s",
+                                                             counted(state.store.next_position(), "token").c_str());
   return acted;
 }
 

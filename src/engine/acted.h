@@ -12,10 +12,14 @@ namespace ei {
 struct Acted {
   bool prefill = false;  // query-key pairs of a prompt were left out
   bool kv = false;       // the cache was compressed, or read in part
-  // For each half of the method that was asked for and did nothing: why, as a sentence without its end.
-  std::vector<std::string> idle;
+  // Why a half of the method that was asked for did nothing, as a sentence without its end.
+  std::string prefill_idle;
+  std::string kv_idle;
 
   bool any() const { return prefill || kv; }
+  std::vector<std::string> idle() const;  // those of both halves that there are
+  // Of a text that was read as one prompt, every token scored by then: what happened to the cache behind it is nothing.
+  void forget_what_came_behind();
   // Over several sessions: what any of them did, and why the last did nothing.
   void add(const Acted& other);
 };

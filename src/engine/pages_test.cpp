@@ -86,7 +86,7 @@ TEST(Pages, ThatCoverTheCacheGiveTheLogitsOfFull) {
   EXPECT_EQ(logits_of(*paged), logits_of(*full));
   EXPECT_EQ(paged->stats().paged_tokens, 0);
   EXPECT_FALSE(paged->acted().any());
-  EXPECT_EQ(paged->acted().idle.size(), 1u);
+  EXPECT_EQ(paged->acted().idle().size(), 1u);
 }
 
 TEST(Pages, AreChosenByTheTextNotByItsChunksNorByARewind) {

@@ -134,11 +134,19 @@ TEST(View, ACancelledCompressionLeavesNone) {
   EXPECT_TRUE(session->store().exact());
 }
 
+TEST(Acted, ComparesTheCacheWithAShareOfTheText) {
+  policy::KvOptions kv = policy::find_method("entropyinfer")->kv;
+  kv.budget_share = 0.25;  // of 400 tokens; the preset's number of slots would hold them all
+  const auto session = session_with(kv, false);
+  ASSERT_TRUE(session->prefill(random_tokens(400, 9)).ok());
+  EXPECT_NE(session->acted().kv_idle.find("--kv-gap"), std::string::npos) << session->acted().kv_idle;
+}
+
 TEST(Acted, SaysWhatWasLeftOutAndWhyNothingWas) {
   const auto full = session_with({}, false);
   ASSERT_TRUE(full->prefill(random_tokens(50, 9)).ok());
   EXPECT_FALSE(full->acted().any());
-  EXPECT_TRUE(full->acted().idle.empty()) << "nothing was asked for";
+  EXPECT_TRUE(full->acted().idle().empty()) << "nothing was asked for";
 
   SessionOptions options;
   options.method = "entropyinfer";
@@ -146,14 +154,14 @@ TEST(Acted, SaysWhatWasLeftOutAndWhyNothingWas) {
   ASSERT_TRUE(session->prefill(random_tokens(1200, 9)).ok());
   Acted acted = session->acted();
   EXPECT_FALSE(acted.any());
-  ASSERT_EQ(acted.idle.size(), 2u);
-  EXPECT_NE(acted.idle[0].find("--threshold"), std::string::npos) << acted.idle[0];
-  EXPECT_NE(acted.idle[1].find("--kv-gap"), std::string::npos) << acted.idle[1];
+  ASSERT_EQ(acted.idle().size(), 2u);
+  EXPECT_NE(acted.idle()[0].find("--threshold"), std::string::npos) << acted.idle()[0];
+  EXPECT_NE(acted.idle()[1].find("--kv-gap"), std::string::npos) << acted.idle()[1];
   feed_likeliest(*session, policy::find_method("entropyinfer")->kv.gap);
   acted = session->acted();
   EXPECT_TRUE(acted.kv);
-  ASSERT_EQ(acted.idle.size(), 1u);
-  EXPECT_NE(acted.idle[0].find("1200 tokens"), std::string::npos) << "of the prompt: " << acted.idle[0];
+  ASSERT_EQ(acted.idle().size(), 1u);
+  EXPECT_NE(acted.idle()[0].find("1200 tokens"), std::string::npos) << "of the prompt: " << acted.idle()[0];
 }
 
 TEST(Acted, CountsABudgetThatIsAShareOfTheText) {

@@ -66,7 +66,6 @@ class Compressor {
   // where kv_heads share unevenly, the mean of a layer's, and where layers do, the mean of them. Of a layer with a
   // sliding window that is what lies outside it.
   int64_t most_held(const Store& store) const;
-  int64_t budget_at(int64_t tokens) const { return method_->budget_at(tokens); }
   // The most slots per kv_head, so counted, that a prompt and `generated` tokens behind it take at any time.
   int64_t most_slots(int64_t prompt, int64_t generated) const;
 

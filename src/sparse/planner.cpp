@@ -198,6 +198,7 @@ Status Planner::recall(std::string_view memory, int64_t position) {
   ByteReader from(memory);
   EI_RETURN_IF_ERROR(walk_.restore(from));
   walk_.truncate(position);
+  walk_.begin_prompt(position);
   return {};
 }
 

@@ -25,7 +25,8 @@ class Chat:
         self.slave = slave
         environment = {**os.environ, "TERM": "xterm", "NO_COLOR": "1", "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"}
         self.process = subprocess.Popen([PROGRAM, "chat", "-m", MODEL, "--temp", "0", "-n", "4", "-t", "1", *more],
-                                        stdin=slave, stderr=slave, stdout=subprocess.PIPE, env=environment)
+                                        stdin=slave, stderr=slave, stdout=subprocess.PIPE, env=environment,
+                                        start_new_session=True)  # libedit hands signals on to the whole group
         self.shown = ""
         self.wait_for("> ")
 
@@ -95,8 +96,9 @@ class ChatTerminal(unittest.TestCase):
         self.assertIn("KV cache", chat.command("/stats"))
         chat.say("/regen")
         self.assertEqual(self.users_words(chat), ["The pass key is 48213.\n\nWhat is the pass key?"])
-        chat.command("/clear")
-        chat.command(f"/load {self.saved}")
+        self.assertIn("the conversation begins anew", chat.command("/clear"))
+        self.assertIn("nothing has been said yet", chat.command("/regen"))
+        self.assertIn(f"2 messages from {self.saved}", chat.command(f"/load {self.saved}"))
         self.assertIn("cannot open", chat.command("/load /nonexistent/file"))
         chat.say("again")
         self.assertEqual(len(self.users_words(chat)), 2)
@@ -147,6 +149,37 @@ class ChatTerminal(unittest.TestCase):
         chat.wait_for("> ")
         chat.say("crossing")
         self.assertEqual(self.users_words(chat)[1], "zebracrossing")
+        chat.leave()
+
+    def test_a_prompt_that_was_cut_off_is_read_on_when_asked(self):
+        text = pathlib.Path(self.folder.name, "long.txt")
+        text.write_text("The boats were counted in the evening. " * 1500)
+        chat = Chat("-b", "64")
+        chat.command(f"/read {text}")
+        chat.type("How many?\n")
+        chat.wait_for("reading the prompt [")
+        chat.process.send_signal(signal.SIGINT)
+        self.assertRegex(chat.wait_for("; /regen reads on"), r"interrupted after [1-9]\d* of \d+ prompt tokens;")
+        chat.wait_for("> ")
+        chat.type("/regen\n")
+        self.assertRegex(chat.wait_for("in the context"), r"tokens read \([1-9]\d* cached\)")
+        chat.wait_for("> ")
+        self.assertTrue(self.users_words(chat)[0].endswith("\n\nHow many?"))
+        chat.leave()
+
+    def test_who_leaves_leaves_a_line_of_its_own_to_the_shell(self):
+        for leaving, code in (("\x04", 0), (signal.SIGINT, 130)):
+            chat = Chat()
+            chat.type(leaving) if code == 0 else chat.process.send_signal(leaving)
+            chat.process.communicate(timeout=PATIENCE)
+            self.assertEqual(chat.process.returncode, code)
+            self.assertTrue(chat.wait_for("\n").endswith("\n"))
+
+    def test_a_full_context_is_said(self):
+        chat = Chat("-c", "40", "-n", "-1", "--ignore-eos")
+        chat.type("hello\n")
+        chat.wait_for("in the context")
+        self.assertIn("the context of 40 tokens is full", chat.wait_for("\n> "))
         chat.leave()
 
     def test_a_program_that_is_stopped_leaves_a_terminal_that_echoes(self):

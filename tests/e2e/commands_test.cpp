@@ -266,6 +266,8 @@ TEST(Perplexity, IsThatOfGuessingOnNoiseAndZeroDivergenceFromItself) {
   EXPECT_EQ(scores["tokens"], 2 * 31);
   EXPECT_GT(scores["ppl"], 1.0);
   EXPECT_LT(scores["ppl"], 4096.0);
+  EXPECT_NE(run({"perplexity", "-f", path, "-c", "64", "--chunks", "1"}).out.find("(31 tokens in 1 chunk of 64)"),
+            std::string::npos);
   const json same = parse(
       run({"perplexity", "-f", path, "-c", "64", "--chunks", "1", "--kl-divergence", "--vs", "b=7", "--json"}).out);
   EXPECT_LT(same["mean_kld"], 1e-3);

@@ -109,6 +109,31 @@ TEST_F(GeneratedEval, AnswersTheSameItemsWithEveryMethod) {
     EXPECT_NE(outcome.out.find(word), std::string::npos) << word << outcome.out;
 }
 
+TEST_F(GeneratedEval, SaysInWordsThatAMethodNeverActed) {
+  const Outcome outcome = run(arguments(
+      {"--tasks", "num", "-n", "1", "--methods", "full,entropyinfer,snapkv:kv-budget=10%,quest:kv-read=128"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  std::map<std::string, json> lines;
+  for (const json& line : lines_of(items())) lines[line["method"]] = line;
+  EXPECT_EQ(lines.at("full")["acted"], false);
+  EXPECT_EQ(lines.at("full")["kv_idle"], "") << "nothing was asked for";
+  EXPECT_EQ(lines.at("entropyinfer")["acted"], false);
+  EXPECT_EQ(lines.at("snapkv:kv-budget=10%")["kv_acted"], true);
+  EXPECT_EQ(lines.at("quest:kv-read=128")["kv_acted"], true) << "it reads the cache in part";
+  const std::string whole = lines.at("entropyinfer")["prefill_idle"];
+  const int64_t tokens = lines.at("entropyinfer")["prompt_tokens"];
+  EXPECT_EQ(whole.find(str_format("the prompt was read whole: %lld tokens", static_cast<long long>(tokens))), 0u)
+      << whole;
+  const std::string sentence =
+      "entropyinfer never acted, its scores are those of full attention (1 item; on the last: ";
+  EXPECT_NE(outcome.out.find("\n- " + sentence + whole), std::string::npos) << outcome.out;
+  EXPECT_EQ(outcome.out.find("snapkv:kv-budget=10% never"), std::string::npos) << outcome.out;
+  const std::string page = contents(out() + "/report.html");
+  EXPECT_NE(page.find("\"idle\":[\"" + sentence), std::string::npos);
+  const Outcome lines_only = run(arguments({"--tasks", "num", "-n", "1", "--methods", "entropyinfer", "--json"}));
+  EXPECT_NE(lines_only.err.find("note: " + sentence), std::string::npos) << lines_only.err;
+}
+
 TEST_F(GeneratedEval, GoesOnWhereItWasKilled) {
   const std::vector<std::string> words = {"--tasks", "num", "-n", "4", "--methods", "full"};
   const Outcome whole = run(arguments(words));

@@ -19,7 +19,10 @@ struct Mistake {
 TEST(Mistakes, OfUsageAreOneLineAndExitTwo) {
   const std::vector<Mistake> mistakes = {
       {{}, 2, "no command given"},
-      {{"fly"}, 2, "unknown command 'fly'"},
+      {{"fly"}, 2, "unknown command 'fly'; see"},
+      {{"server"}, 2, "unknown command 'server' (did you mean serve?)"},
+      {{"help", "rnu"}, 2, "no help for 'rnu' (did you mean run?)"},
+      {{"-m", "x"}, 2, "a command stands in front of -m, as in entropyinfer run -m"},
       {{"run", "--bogus"}, 2, "run does not know --bogus"},
       {{"run", "-p", "x", "-n"}, 2, "-n needs a value"},
       {{"run", "-p", "x", "-n", "many"}, 2, "'many' is not a whole number"},

@@ -25,12 +25,22 @@ TEST(Trust, TheModelIsNamedWhenNobodyAskedForIt) {
   EXPECT_EQ(run({"run", "-m", model(), "-p", "x", "-n", "1"}).err.find("no -m FILE"), std::string::npos);
   const Outcome talk = run(Invocation{.arguments = {"chat", "-n", "1"}, .input = "hello\nhello\n"});
   EXPECT_EQ(count(talk.err, "no -m FILE"), 1u) << "once a conversation";
+  EXPECT_EQ(count(run({"tokenize", "-p", "x"}).err, "no -m FILE"), 1u);
+  const std::vector<std::string> dump = {
+      "eval", "--tasks", "num", "-n", "1", "--lengths", "1k", "--dump-items", write_file("dump.jsonl", "")};
+  EXPECT_EQ(count(run(dump).err, "no -m FILE"), 1u);
 }
 
 TEST(Trust, AContextBeyondTheTrainedOneIsWarnedAbout) {
   EXPECT_NE(run({"run", "-p", "x", "-n", "1", "-c", "200000"}).err.find("warning: --ctx-size 200000 is beyond"),
             std::string::npos);
   EXPECT_EQ(run({"run", "-p", "x", "-n", "1", "-c", "2000"}).err.find("warning"), std::string::npos);
+}
+
+TEST(Trust, AnAnswerThatEndsForWantOfRoomSaysSo) {
+  const Outcome full = run({"run", "-p", "x", "-c", "30", "--ignore-eos"});
+  EXPECT_NE(full.err.find("the context of 30 tokens is full"), std::string::npos) << full.err;
+  EXPECT_EQ(run({"run", "-p", "x", "-c", "300", "-n", "3", "--ignore-eos"}).err.find("is full"), std::string::npos);
 }
 
 TEST(Trust, AMethodThatNeverActedSaysSo) {
@@ -60,6 +70,16 @@ TEST(Trust, AnIdleMethodIsNothingToCompare) {
                                 "entropyinfer", "--kl-divergence"});
   EXPECT_EQ(compared.code, 2);
   EXPECT_NE(compared.err.find("method 'entropyinfer' never acted"), std::string::npos) << compared.err;
+  for (const char* method : {"snapkv", "quest"}) {
+    const std::vector<std::string> words = {"perplexity", "-f",       path,   "-c",
+                                            "512",        "--method", method, "--kl-divergence"};
+    expect_line(run(words), 2, "never sees that: add --decode");
+  }
+  // The prompt is read whole, the cache compressed behind it, when everything has been scored.
+  const Outcome behind = run({"perplexity", "-m", model(), "-f", path, "-c", "512", "--chunks", "1", "--method",
+                              "streaming", "--kv-budget", "64", "--kl-divergence"});
+  EXPECT_EQ(behind.code, 2) << behind.out;
+  EXPECT_NE(behind.err.find("has no generated tokens"), std::string::npos) << behind.err;
   const Outcome plain =
       run({"perplexity", "-f", path, "-c", "128", "--chunks", "1", "--method", "entropyinfer", "--json"});
   EXPECT_EQ(plain.code, 0) << plain.err;

@@ -49,6 +49,18 @@ class Module(unittest.TestCase):
         self.engine.chat(messages, session=session, **chatml)
         self.assertLess(session.stats["prompt_tokens"] - first, first / 4)
 
+    def test_a_session_keeps_its_text_unless_its_memory_is_given_back(self):
+        tokens = self.engine.tokenize(TEXT[:2000])
+        for kv_free in (False, True):
+            session = self.engine.session(method="snapkv", method_options="kv-budget=64", kv_free=kv_free)
+            self.engine.generate(tokens, session=session, max_tokens=2, ignore_eos=True)
+            self.assertEqual(session.stats["compressions"], 1)
+            if kv_free:
+                with self.assertRaises(entropyinfer.UsageError):
+                    session.truncate(len(tokens) // 2)
+            else:
+                session.truncate(len(tokens) // 2)
+
     def test_tokens_become_text_again(self):
         tokens = self.engine.tokenize("Grüße, 世界", add_bos_eos=False)
         self.assertEqual(self.engine.detokenize(tokens), "Grüße, 世界")
@@ -115,6 +127,8 @@ class Module(unittest.TestCase):
             entropyinfer.Engine("nowhere.gguf")
         with self.assertRaises(entropyinfer.ModelError):
             entropyinfer.Engine(__file__)
+        with self.assertRaises(entropyinfer.UsageError):
+            self.engine.generate("x", session=self.engine.session(), method="snapkv")
         with self.assertRaises(TypeError):
             self.engine.generate("x", temperture=1)
         with self.assertRaises(ZeroDivisionError):

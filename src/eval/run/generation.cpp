@@ -142,7 +142,8 @@ class ItemRun {
                       .answers = item_.turns[0].gold.answers,
                       .likelihood = {},
                       .prompt_tokens = prompt_.tokens(),
-                      .truncated = prompt_.truncated};
+                      .truncated = prompt_.truncated,
+                      .acted = {}};
     Tokens unread;  // generated, but not in the cache yet
     for (size_t turn = 0; turn < item_.turns.size(); ++turn) {
       if (turn > 0 || !options_.question_aware) {
@@ -161,6 +162,7 @@ class ItemRun {
       result.turn_scores.push_back(score_of(*item_.metric, gold, result.predictions.back()));
       result.score += result.turn_scores.back() / static_cast<double>(item_.turns.size());
     }
+    result.acted = session.acted();
     const SessionStats& stats = session.stats();
     result.density = stats.density();
     result.kv_bytes = session.store().bytes();

@@ -14,10 +14,11 @@ Object interval_object(const Interval& interval) {
 }
 
 Object cell_object(const Cell& cell) {
-  Object object = {{"items", cell.items},       {"score", interval_object(cell.score)},
-                   {"density", cell.density},   {"kv_bytes", cell.kv_bytes},
-                   {"kv_kept", cell.kv_kept},   {"compressed", cell.compressed},
-                   {"prompt_s", cell.prompt_s}, {"decode_s", cell.decode_s}};
+  Object object = {{"items", cell.items},           {"score", interval_object(cell.score)},
+                   {"density", cell.density},       {"kv_bytes", cell.kv_bytes},
+                   {"kv_kept", cell.kv_kept},       {"sparse", cell.sparse},
+                   {"compressed", cell.compressed}, {"prompt_s", cell.prompt_s},
+                   {"decode_s", cell.decode_s}};
   if (cell.to_reference) object["to_reference"] = interval_object(*cell.to_reference);
   return object;
 }
@@ -50,6 +51,7 @@ Object needle_objects(const std::vector<ItemResult>& results) {
 std::string report_json(const Summary& summary, const std::vector<ItemResult>& results, const std::string& title,
                         const std::string& notes) {
   Object page = {{"title", title}, {"notes", notes}, {"reference", summary.reference}, {"results", results.size()}};
+  page["idle"] = idle_methods(summary);
   page["methods"] = Object::array();
   for (const std::string& method : summary.methods) {
     Object object = {{"name", method}};

@@ -18,6 +18,11 @@ std::string result_line(const ItemResult& r) {
                                    {"prompt_tokens", r.prompt_tokens},
                                    {"generated_tokens", r.generated_tokens},
                                    {"truncated", r.truncated},
+                                   {"acted", r.acted.any()},
+                                   {"prefill_acted", r.acted.prefill},
+                                   {"kv_acted", r.acted.kv},
+                                   {"prefill_idle", r.acted.prefill_idle},
+                                   {"kv_idle", r.acted.kv_idle},
                                    {"density", r.density},
                                    {"kv_bytes", r.kv_bytes},
                                    {"kv_bytes_full", r.kv_bytes_full},
@@ -58,8 +63,12 @@ Result<ItemResult> parse_result(const std::string& line) {
     object.at("compressed_tokens").get_to(r.compressed_tokens);
     object.at("prompt_s").get_to(r.prompt_s);
     object.at("decode_s").get_to(r.decode_s);
-    r.compress_s = object.value("compress_s", 0.0);               // files of earlier versions have none,
-    r.kv_bytes_peak = object.value("kv_bytes_peak", int64_t{0});  // nor this
+    r.compress_s = object.value("compress_s", 0.0);                      // files of earlier versions have none,
+    r.kv_bytes_peak = object.value("kv_bytes_peak", int64_t{0});         // nor this
+    r.acted = {.prefill = object.value("prefill_acted", r.density < 1),  // nor these
+               .kv = object.value("kv_acted", r.compressions > 0),
+               .prefill_idle = object.value("prefill_idle", ""),
+               .kv_idle = object.value("kv_idle", "")};
     if (object.contains("likelihood")) r.likelihood = object["likelihood"].get<double>();
   } catch (const nlohmann::json::exception& error) {
     return make_error(ErrorKind::kRuntime, "not a line of results: %s", error.what());

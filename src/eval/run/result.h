@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engine/acted.h"
 
 namespace ei::eval {
 
@@ -25,6 +26,7 @@ struct ItemResult {
   int64_t prompt_tokens = 0;
   int64_t generated_tokens = 0;
   bool truncated = false;
+  Acted acted;
   double density = 1;
   int64_t kv_bytes = 0;       // held at the end
   int64_t kv_bytes_full = 0;  // had nothing been dropped

@@ -116,7 +116,7 @@ TEST(Summaries, PairDifferencesItemByItem) {
     results.push_back(result_of("vt", i, "full", i % 2 == 0 ? 0.5 : 1));
   }
   results.push_back(result_of("cwe", 0, "snapkv", 1));  // not answered by full
-  results.back().compressions = 1;
+  results.back().acted.kv = true;
   const Summary summary = summarise(results);
   EXPECT_EQ(summary.methods, (std::vector<std::string>{"full", "snapkv"})) << "the reference first";
   const Cell& cell = summary.cells.at({{"vt", 4096}, "snapkv"});
@@ -133,6 +133,52 @@ TEST(Summaries, PairDifferencesItemByItem) {
   EXPECT_NE(page.find("| snapkv | 11 | 62.5 ["), std::string::npos) << page;
   EXPECT_NE(page.find("-50.0 [-50.0, -50.0]"), std::string::npos) << page;
   EXPECT_NE(page.find("| cwe 4096 | 1 | – | 100.0 [100.0, 100.0] |"), std::string::npos) << page;
+}
+
+TEST(Summaries, NameWhatActedOnNoItem) {
+  std::vector<ItemResult> results;
+  const auto add = [&](const char* method, int64_t index, const Acted& acted) {
+    results.push_back(result_of("vt", index, method, 1));
+    results.back().acted = acted;
+  };
+  const std::string whole = "the prompt was read whole: short";
+  const std::string kept = "the cache was not compressed: small";
+  for (int64_t i = 0; i < 2; ++i) {
+    add("full", i, {});
+    add("both", i, {.prefill = false, .kv = false, .prefill_idle = whole, .kv_idle = kept});
+    add("prompt", i, {.prefill = false, .kv = true, .prefill_idle = whole, .kv_idle = ""});
+    add("cache", i, {.prefill = true, .kv = false, .prefill_idle = "", .kv_idle = kept});
+    add("once", i, {.prefill = i == 0, .kv = i == 1, .prefill_idle = whole, .kv_idle = kept});
+    add("snapkv", i, {.prefill = false, .kv = false, .prefill_idle = "", .kv_idle = kept});
+  }
+  const Summary summary = summarise(results);
+  const std::vector<std::string> expected = {
+      "both never acted, its scores are those of full attention (2 items; on the last: " + whole + "; " + kept + ")",
+      "prompt read no prompt sparsely (2 items; on the last: " + whole + ")",
+      "cache compressed no cache (2 items; on the last: " + kept + ")",
+      "snapkv never acted, its scores are those of full attention (2 items; on the last: " + kept + ")"};
+  EXPECT_EQ(idle_methods(summary), expected);
+  const std::string page = summary_markdown(summary, "Title", "Note.\n");
+  for (const std::string& sentence : expected) EXPECT_NE(page.find("- " + sentence + "\n"), std::string::npos) << page;
+  EXPECT_EQ(nlohmann::json::parse(report_json(summary, results, "Title", "Note."))["idle"], expected);
+  EXPECT_EQ(summary.all.at("once").sparse, 1);
+  EXPECT_EQ(summary.all.at("once").compressed, 1);
+}
+
+TEST(Results, OfEarlierVersionsSayByTheirFiguresWhatActed) {
+  ItemResult result = result_of("vt", 0, "m", 1);
+  result.density = 0.5;
+  result.acted = {.prefill = true, .kv = false, .prefill_idle = "", .kv_idle = "why"};
+  auto line = nlohmann::json::parse(result_line(result));
+  EXPECT_EQ(line["acted"], true);
+  EXPECT_EQ(parse_result(line.dump())->acted.kv_idle, "why");
+  for (const char* name : {"acted", "prefill_acted", "kv_acted", "prefill_idle", "kv_idle"}) line.erase(name);
+  line["compressions"] = 2;
+  const Acted acted = parse_result(line.dump())->acted;
+  EXPECT_TRUE(acted.prefill);
+  EXPECT_TRUE(acted.kv);
+  line["density"] = 1;
+  EXPECT_FALSE(parse_result(line.dump())->acted.prefill);
 }
 
 TEST(Readings, AreSharedByMethodsThatReadAlike) {
@@ -156,7 +202,7 @@ TEST(ReportData, HoldsNeedlesByDepthAndHowOftenCompressionFired) {
   for (int64_t i = 0; i < 4; ++i) {
     results.push_back(result_of("num", i, "full", 1));
     results.push_back(result_of("num", i, "snapkv", i < 2 ? 0 : 0.5));
-    results.back().compressions = i == 3 ? 0 : 1;
+    results.back().acted.kv = i != 3;
     for (ItemResult* result : {&results[results.size() - 2], &results.back()}) result->depth = i < 2 ? 0.04 : 0.97;
   }
   results.push_back(result_of("list", 0, "full", 1));  // spread over the text: no needle

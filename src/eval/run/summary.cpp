@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/units.h"
+
 namespace ei::eval {
 namespace {
 
@@ -31,7 +33,10 @@ Cell make_cell(const std::vector<Results>& groups, const Reference* reference) {
       sums.kv_kept += result->kv_kept;
       sums.prompt_s += result->prompt_s;
       sums.decode_s += result->decode_s;
-      cell.compressed += result->compressions > 0 ? 1 : 0;
+      cell.sparse += result->acted.prefill ? 1 : 0;
+      cell.compressed += result->acted.kv ? 1 : 0;
+      if (!result->acted.prefill_idle.empty()) cell.prefill_idle = result->acted.prefill_idle;
+      if (!result->acted.kv_idle.empty()) cell.kv_idle = result->acted.kv_idle;
       if (reference == nullptr) continue;
       if (const auto found = reference->find(result->item); found != reference->end())
         beside.push_back(result->score - found->second);
@@ -91,17 +96,45 @@ Summary summarise(const std::vector<ItemResult>& results) {
   return summary;
 }
 
-std::string summary_markdown(const Summary& summary, const std::string& title, const std::string& notes) {
-  std::string text = "# " + title + "\n\n" + notes + "\n";
-  text += "Scores from 0 to 100 with 95 % bootstrap intervals over items; differences are paired, item by item.\n\n";
-  text += "| method | items | average | to full | density | KV kept | KV MiB | compressed | prompt s | answer s |\n";
-  text += "|---|---|---|---|---|---|---|---|---|---|\n";
+std::vector<std::string> idle_methods(const Summary& summary) {
+  std::vector<std::string> sentences;
   for (const std::string& method : summary.methods) {
     const Cell& cell = summary.all.at(method);
-    text += str_format("| %s | %lld | %s | %s | %.3f | %.3f | %.2f | %lld | %.2f | %.2f |\n", method.c_str(),
+    const bool read_whole = cell.sparse == 0 && !cell.prefill_idle.empty();
+    const bool kept_whole = cell.compressed == 0 && !cell.kv_idle.empty();
+    if (!read_whole && !kept_whole) continue;
+    const std::string items = counted(cell.items, "item");
+    const std::string why = !kept_whole   ? cell.prefill_idle
+                            : !read_whole ? cell.kv_idle
+                                          : cell.prefill_idle + "; " + cell.kv_idle;
+    const std::string what = cell.sparse + cell.compressed == 0 ? "never acted, its scores are those of full attention"
+                             : read_whole                       ? "read no prompt sparsely"
+                                                                : "compressed no cache";
+    sentences.push_back(
+        str_format("%s %s (%s; on the last: %s)", method.c_str(), what.c_str(), items.c_str(), why.c_str()));
+  }
+  return sentences;
+}
+
+std::string summary_markdown(const Summary& summary, const std::string& title, const std::string& notes) {
+  std::string text = "# " + title + "\n\n" + notes + "\n";
+  text +=
+      "Scores from 0 to 100 with 95 % bootstrap intervals over items; differences are paired, item by item. Sparse, "
+      "compressed: on how many items the prompt was read in part, the cache compressed or read in part.\n\n";
+  const std::vector<std::string> idle = idle_methods(summary);
+  for (const std::string& sentence : idle) text += "- " + sentence + "\n";
+  if (!idle.empty()) text += "\n";
+  text +=
+      "| method | items | average | to full | density | KV kept | KV MiB | sparse | compressed | prompt s | answer s "
+      "|\n";
+  text += "|---|---|---|---|---|---|---|---|---|---|---|\n";
+  for (const std::string& method : summary.methods) {
+    const Cell& cell = summary.all.at(method);
+    text += str_format("| %s | %lld | %s | %s | %.3f | %.3f | %.2f | %lld | %lld | %.2f | %.2f |\n", method.c_str(),
                        static_cast<long long>(cell.items), points(cell.score).c_str(),
                        difference(cell.to_reference).c_str(), cell.density, cell.kv_kept, cell.kv_bytes / (1 << 20),
-                       static_cast<long long>(cell.compressed), cell.prompt_s, cell.decode_s);
+                       static_cast<long long>(cell.sparse), static_cast<long long>(cell.compressed), cell.prompt_s,
+                       cell.decode_s);
   }
   text += "\n| task | n |";
   for (const std::string& method : summary.methods) text += " " + method + " |";

@@ -21,8 +21,11 @@ struct Cell {
   double density = 1;
   double kv_bytes = 0;
   double kv_kept = 1;
-  int64_t compressed = 0;  // items on which the cache was compressed
-  double prompt_s = 0;     // per item
+  int64_t sparse = 0;          // items whose prompt was read in part
+  int64_t compressed = 0;      // items on which the cache was compressed, or read in part
+  std::string prefill_idle{};  // why that half of the method did nothing, on the last item where it did nothing
+  std::string kv_idle{};
+  double prompt_s = 0;  // per item
   double decode_s = 0;
 };
 
@@ -36,6 +39,8 @@ struct Summary {
 inline constexpr const char* kReferenceMethod = "full";
 
 Summary summarise(const std::vector<ItemResult>& results);
+// One sentence for every method of which a half, or all, acted on no item: its scores say nothing about that half.
+std::vector<std::string> idle_methods(const Summary& summary);
 // A Markdown page. `title` and `notes` (lines) stand above the tables.
 std::string summary_markdown(const Summary& summary, const std::string& title, const std::string& notes);
 

@@ -29,11 +29,13 @@ function drawMethods() {
       `${signed(d.high)}]</small></span>` : "–";
     return `<tr><td>${escape(m.name)}</td><td>${points(m.score.mean)} <small>[${points(m.score.low)}, ` +
       `${points(m.score.high)}]</small></td><td>${difference}</td><td>${m.density.toFixed(3)}</td>` +
-      `<td>${mebibytes(m.kv_bytes)}</td><td>${(100 * m.kv_kept).toFixed(1)} %</td><td>${m.compressed} of ${m.items}</td>` +
+      `<td>${mebibytes(m.kv_bytes)}</td><td>${(100 * m.kv_kept).toFixed(1)} %</td><td>${m.sparse} of ${m.items}</td>` +
+      `<td>${m.compressed} of ${m.items}</td>` +
       `<td>${m.prompt_s.toFixed(2)}</td><td>${m.decode_s.toFixed(2)}</td></tr>`;
   });
   $("methods").innerHTML = "<table><tr><th>method</th><th>average</th><th>to full</th><th>density</th><th>KV MiB</th>" +
-    `<th>KV kept</th><th>fired</th><th>prompt s</th><th>answer s</th></tr>${rows.join("")}</table>`;
+    `<th>KV kept</th><th>sparse</th><th>fired</th><th>prompt s</th><th>answer s</th></tr>${rows.join("")}</table>`;
+  $("idle").innerHTML = data.idle.map((sentence) => `<li>${escape(sentence)}</li>`).join("");
 }
 
 function taskCell(cell) {
@@ -41,7 +43,7 @@ function taskCell(cell) {
   const tip = [`${interval(cell.score)}, ${cell.items} items`];
   if (cell.to_reference) tip.push(`to full: ${signed(cell.to_reference.mean)} [${signed(cell.to_reference.low)}, ` +
     `${signed(cell.to_reference.high)}]`);
-  tip.push(`compression fired on ${cell.compressed}`);
+  tip.push(`sparse on ${cell.sparse}, compression fired on ${cell.compressed}`);
   return `<td title="${escape(tip.join("\n"))}" style="background:${shade(cell.score.mean)};` +
     `color:${inkOn(cell.score.mean)}">${points(cell.score.mean)}</td>`;
 }
