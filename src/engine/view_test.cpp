@@ -170,12 +170,12 @@ TEST(Acted, CountsABudgetThatIsAShareOfTheText) {
   ASSERT_TRUE(policy::set_budget(*options.kv, "20%").ok());
   const auto session = open_session(one_thread_engine(), options);
   ASSERT_TRUE(session->prefill(random_tokens(400, 9)).ok());
-  ASSERT_EQ(session->acted().idle.size(), 1u);
-  EXPECT_NE(session->acted().idle[0].find("--kv-gap"), std::string::npos) << session->acted().idle[0];
+  ASSERT_EQ(session->acted().idle().size(), 1u);
+  EXPECT_NE(session->acted().idle()[0].find("--kv-gap"), std::string::npos) << session->acted().idle()[0];
   const auto other = open_session(one_thread_engine(), options);
   ASSERT_TRUE(other->prefill(random_tokens(20, 9)).ok());
-  EXPECT_NE(other->acted().idle[0].find("20 tokens are within its budget of 33 "), std::string::npos)
-      << "the window and one more: " << other->acted().idle[0];
+  EXPECT_NE(other->acted().idle()[0].find("holds 20 tokens, and its budget is 33 "), std::string::npos)
+      << "the window and one more: " << other->acted().idle()[0];
 }
 
 }  // namespace
