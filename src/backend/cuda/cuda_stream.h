@@ -110,8 +110,12 @@ class CudaStream final : public Stream {
     int64_t head_bytes = 0;
     int64_t page_bytes = 0;
   };
+  // Behind a compaction every slot has a position of its own. Decoding without a window does not ask for it, and to
+  // send a tenth of a long text's for every token takes longer than to attend to it.
+  enum class Positions : uint8_t { kSent, kLeftOut };
   // `copied`: pages to name instead of the store's own.
-  Result<const kernels::cuda::DeviceKvHead*> send_heads(const KvView& kv, const CopiedPages* copied = nullptr);
+  Result<const kernels::cuda::DeviceKvHead*> send_heads(const KvView& kv, const CopiedPages* copied = nullptr,
+                                                        Positions positions = Positions::kSent);
   Result<const kernels::cuda::DeviceKvHead*> widened_heads(const KvView& kv);
   // With pages_of(kv): a cache in fp8 is copied once for all operations of a layer.
   Result<const kernels::cuda::DeviceKvHead*> readable_heads(const KvView& kv);

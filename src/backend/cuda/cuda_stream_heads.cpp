@@ -57,11 +57,13 @@ Result<const DeviceKvHead*> CudaStream::widened_heads(const KvView& kv) {
   return heads;
 }
 
-Result<const DeviceKvHead*> CudaStream::send_heads(const KvView& kv, const CopiedPages* copied) {
+Result<const DeviceKvHead*> CudaStream::send_heads(const KvView& kv, const CopiedPages* copied, Positions sent) {
   const auto pages_for = [&](const KvHeadView& head) { return (head.length + kv.page_slots - 1) / kv.page_slots; };
   // With room to grow: the tables of the next tokens lie at the same places.
   const auto room_for = [&](const KvHeadView& head) { return (pages_for(head) / kTableStep + 1) * kTableStep; };
-  const auto listed_of = [](const KvHeadView& head) { return std::min(head.listed, head.length); };
+  const auto listed_of = [&](const KvHeadView& head) {
+    return sent == Positions::kSent ? std::min(head.listed, head.length) : 0;
+  };
   int64_t pages = 0;
   int64_t listed = 0;
   for (const KvHeadView& head : kv.heads) {

@@ -192,7 +192,8 @@ void CudaStream::attention(const kernels::AttentionParams& params) {
 }
 
 Status CudaStream::decode(const kernels::AttentionParams& params, const DeviceRows& q, const DeviceRows& out) {
-  EI_ASSIGN_OR_RETURN(const DeviceKvHead* heads, send_heads(params.kv));
+  const Positions positions = params.window > 0 ? Positions::kSent : Positions::kLeftOut;
+  EI_ASSIGN_OR_RETURN(const DeviceKvHead* heads, send_heads(params.kv, nullptr, positions));
   const auto kv_heads = static_cast<int32_t>(params.kv.heads.size());
   kernels::cuda::DecodeParams decode{.q = q.data,
                                      .out = out.data,
