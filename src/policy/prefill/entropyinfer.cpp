@@ -98,23 +98,23 @@ class EntropyMethod : public PrefillMethod {
   // Rows that look at the same few places may speak for each other, and a row that looks elsewhere than the others is
   // found by its query (BlockRanking::rows). The fewer rows rate, the more blocks: of each pair that is read so many
   // are rated. Heads whose rows look at many places rank as their type does.
-  BlockRanking ranking(const SegmentPlace& place, const SampleMeans& means, int64_t least_rated) const override {
+  BlockRanking ranking(const SegmentPlace& place, const SampleMeans& means, int64_t fewest_candidates) const override {
     const double places = std::exp(std::max(0.0f, means.segment_entropy - means.row_entropy));
     if (!by_places(place.segment) || places >= options().few_places)
-      return PrefillMethod::ranking(place, means, least_rated);
+      return PrefillMethod::ranking(place, means, fewest_candidates);
     BlockRanking ranking{.latest = type_of(means) == HeadType::kLocal, .queries = GroupQuery::kEach};
     if (means.samples == 0) return ranking;
     constexpr double kLeastPart = 1.0 / 16;
     const double part = std::max(std::pow(places / options().few_places, 2), kLeastPart);
     ranking.rows = static_cast<int32_t>(std::ceil(part * static_cast<double>(place.rows)));
-    const int64_t rated = candidates(place, static_cast<int64_t>(static_cast<double>(least_rated) / part));
+    const int64_t rated = candidates(place, static_cast<int64_t>(static_cast<double>(fewest_candidates) / part));
     if (rated < int64_t{place.segment} * options().segment)
       ranking.candidates = static_cast<int32_t>(rated / options().block);
     return ranking;
   }
 
-  int64_t candidates(const SegmentPlace&, int64_t least_rated) const override {
-    return options().rated_per_read > 0 ? std::max<int64_t>(options().threshold, least_rated) : 0;
+  int64_t candidates(const SegmentPlace&, int64_t fewest_candidates) const override {
+    return options().rated_per_read > 0 ? std::max<int64_t>(options().threshold, fewest_candidates) : 0;
   }
 
   void begin_segment(const PrefillHistory& history, SegmentRecord& record) const override {
@@ -133,8 +133,8 @@ class EntropyMethod : public PrefillMethod {
     record.pool.kappa = record.pool.filled / overshoot(history, known);
   }
 
-  int64_t least_rated(const SegmentPlace&, const PrefillHistory& history, const SegmentRecord& record,
-                      size_t kv_head) const override {
+  int64_t fewest_candidates(const SegmentPlace&, const PrefillHistory& history, const SegmentRecord& record,
+                            size_t kv_head) const override {
     // By the means before the segment, whose own sample may still move the count; and no fewer than are read.
     const double rated = std::max(1.0, options().rated_per_read);
     const SampleMeans means = history.previous != nullptr ? history.previous->heads[kv_head].means : SampleMeans{};
