@@ -25,7 +25,7 @@ SessionOptions quantised() { return typed(DType::kQ8_0, DType::kQ8_0); }
 
 policy::KvOptions compressed(int32_t budget, int32_t gap) {
   policy::KvOptions kv = policy::find_method("entropyinfer")->kv;
-  kv.budget = budget;
+  kv.keep_slots(budget);
   kv.gap = gap;
   kv.repeat = 32;
   return kv;
@@ -174,7 +174,7 @@ TEST(Q8Cache, IsReadByEveryMethod) {
     SCOPED_TRACE(entry.name);
     SessionOptions options = quantised();
     options.kv = entry.preset;
-    options.kv->budget = 128;
+    options.kv->keep_slots(128);
     options.kv->window = 16;
     options.kv->gap = -1;
     const auto session = open_session(ggml_engine(), options);

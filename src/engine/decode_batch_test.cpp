@@ -26,7 +26,7 @@ std::unique_ptr<Session> read_session(const BatchMember& wanted, const SessionOp
   options.method = wanted.method;
   if (const policy::Method* preset = policy::find_method(wanted.method); preset && wanted.method != "full") {
     options.kv = preset->kv;
-    options.kv->budget = 128;
+    options.kv->keep_slots(128);
     options.kv->window = 32;
     options.kv->gap = 3;
   }

@@ -33,7 +33,7 @@ std::vector<int32_t> greedy(Session& session, int count) {
 }
 
 policy::KvOptions reader_of(policy::KvOptions kv) {
-  kv.budget = 1 << 30;  // only watches
+  kv.keep_slots(1 << 30);  // only watches
   return kv;
 }
 
@@ -44,7 +44,7 @@ TEST(Forks, CompressAsASessionThatReadThePromptItself) {
       SCOPED_TRACE(gap);
       policy::KvOptions kv = policy::find_method("entropyinfer")->kv;
       kv.gap = gap;
-      kv.budget = 128;
+      kv.keep_slots(128);
       kv.window = window;
       policy::KvOptions watching = reader_of(kv);
       watching.window = 32;
@@ -80,12 +80,12 @@ TEST(Forks, OfAMethodThatWatchesNothingTakeNoQueries) {
   SessionOptions options;
   options.method = "streaming";
   policy::KvOptions kv = policy::find_method("streaming")->kv;
-  kv.budget = 1 << 30;
+  kv.keep_slots(1 << 30);
   const auto reader = session_with(kv);
   ASSERT_TRUE(reader->prefill(prompt_of(300)).ok());
   options.method = "snapkv";
   options.kv = policy::find_method("snapkv")->kv;
-  options.kv->budget = 64;
+  options.kv->keep_slots(64);
   const auto fork = reader->fork(options);
   ASSERT_TRUE(fork.ok()) << fork.error().message;
   EXPECT_EQ((*fork)->stats().compressions, 0) << "nothing to score by";

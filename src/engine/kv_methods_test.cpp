@@ -16,7 +16,7 @@ constexpr int64_t kPrompt = 300;
 SessionOptions session_options(const policy::KvEntry& entry, int32_t budget, const CancelToken* cancel = nullptr) {
   SessionOptions options;
   options.kv = entry.preset;
-  options.kv->budget = budget;
+  options.kv->keep_slots(budget);
   options.kv->window = 16;
   options.cancel = cancel;
   return options;

@@ -130,7 +130,7 @@ TEST(Pages, AnInterruptedTokenIsFedAgain) {
 TEST(Pages, OfACacheThatWasCompressedBeforeAreAllRead) {
   SessionOptions small;
   small.kv = policy::find_kv_rule({"snapkv"})->preset;
-  small.kv->budget = 100;
+  small.kv->keep_slots(100);
   const auto compressed = open_session(one_thread_engine(), small);
   ASSERT_TRUE(compressed->prefill(random_tokens(kPagedText, 4)).ok());
   const auto session = std::move(compressed->fork(quest(64))).value();

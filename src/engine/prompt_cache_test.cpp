@@ -82,7 +82,7 @@ TEST_F(PromptCache, ACompressedCacheIsNotSaved) {
   SessionOptions options;
   options.method = "snapkv";
   options.kv = policy::find_method("snapkv")->kv;
-  options.kv->budget = 128;
+  options.kv->keep_slots(128);
   const std::unique_ptr<Session> session = open(options);
   ASSERT_TRUE(session->prefill(tokens_).ok());
   ASSERT_FALSE(session->store().exact());
@@ -96,7 +96,7 @@ TEST_F(PromptCache, ACompressedCacheIsNotSaved) {
 TEST_F(PromptCache, ACompressionBehindItKeepsWhatItKeepsBehindTheText) {
   SessionOptions options;
   options.kv = policy::find_kv_rule(policy::KvRule::kLatent)->preset;
-  options.kv->budget = 128;
+  options.kv->keep_slots(128);
   options.kv->gap = 8;
   options.kv->repeat = 16;
   write(tokens_, options);

@@ -12,7 +12,7 @@ namespace {
 
 policy::KvOptions summed(int32_t budget) {
   policy::KvOptions kv = policy::find_kv_rule({"h2o"})->preset;
-  kv.budget = budget;
+  kv.keep_slots(budget);
   return kv;
 }
 

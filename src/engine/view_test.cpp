@@ -136,7 +136,7 @@ TEST(View, ACancelledCompressionLeavesNone) {
 
 TEST(Acted, ComparesTheCacheWithAShareOfTheText) {
   policy::KvOptions kv = policy::find_method("entropyinfer")->kv;
-  kv.budget_share = 0.25;  // of 400 tokens; the preset's number of slots would hold them all
+  ASSERT_TRUE(policy::set_budget(kv, "25%").ok());  // of 400 tokens; the preset would hold them all
   const auto session = session_with(kv, false);
   ASSERT_TRUE(session->prefill(random_tokens(400, 9)).ok());
   EXPECT_NE(session->acted().kv_idle.find("--kv-gap"), std::string::npos) << session->acted().kv_idle;

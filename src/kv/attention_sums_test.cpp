@@ -26,7 +26,7 @@ constexpr int64_t kSlots = 41;  // a budget
 
 policy::KvOptions h2o() {
   policy::KvOptions options = policy::find_kv_rule({"h2o"})->preset;
-  options.budget = kSlots;
+  options.keep_slots(kSlots);
   return options;
 }
 

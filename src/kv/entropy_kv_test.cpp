@@ -108,7 +108,7 @@ TEST(EntropyKv, TakesBytes) {
 
 TEST(EntropyKv, KeepsOneSetThroughManyRounds) {
   policy::KvOptions options = entropy_kv(policy::QuerySource::kLast);
-  options.budget = 40;
+  options.keep_slots(40);
   options.repeat = 16;
   CompressedCache f(options, {0, 0});
   f.layer_sharpness = {0.3f, 4.0f};

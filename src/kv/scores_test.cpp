@@ -24,7 +24,7 @@ constexpr int64_t kWindow = 8;
 
 policy::KvOptions small(const char* name) {
   policy::KvOptions options = policy::find_kv_rule({name})->preset;
-  options.budget = kBudget;
+  options.keep_slots(kBudget);
   options.window = kWindow;
   return options;
 }

@@ -100,7 +100,7 @@ TEST(SlotChoice, OfEveryMethodIsTheHosts) {
   all.push_back(expected);
   for (policy::KvOptions options : all) {
     SCOPED_TRACE(options.rule.name);
-    options.budget = 24;
+    options.keep_slots(24);
     options.window = std::min(options.window, 6);
     std::vector<std::vector<int32_t>> held[2];
     for (const int side : {0, 1}) {

@@ -34,7 +34,7 @@ TEST(Streaming, EverySegmentReadsTheFirstAndTheLatestBlocks) {
 
 TEST(Streaming, TheCacheKeepsTheFirstAndTheLatestSlots) {
   KvOptions options = find_kv_rule({"streaming"})->preset;
-  options.budget = 50;
+  options.keep_slots(50);
   options.window = 8;
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     const testing::KvTrace trace = testing::random_kv_trace(seed, 120);

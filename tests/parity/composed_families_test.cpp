@@ -15,7 +15,7 @@ class ComposedFamilies : public FamilyMethods {
       SCOPED_TRACE(name);
       SessionOptions options;
       options.kv = preset;
-      options.kv->budget = kBudget;
+      options.kv->keep_slots(kBudget);
       options.kv->window = 16;
       options.kv->gap = -1;
       options.kv->repeat = 8;

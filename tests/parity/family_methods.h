@@ -82,7 +82,7 @@ class FamilyMethods : public ::testing::TestWithParam<std::string_view> {
       SCOPED_TRACE(entry.name);
       SessionOptions options;
       options.kv = entry.preset;
-      options.kv->budget = kBudget;
+      options.kv->keep_slots(kBudget);
       options.kv->window = 16;
       options.kv->gap = -1;
       check(options);

@@ -42,7 +42,7 @@ TEST_P(MethodFamilies, AKvBudgetForEverythingIsFullBitForBit) {
   ASSERT_TRUE(full->prefill(prompt(2)).ok());
   feed(*full, 8);
   for_every_kv([&](SessionOptions options) {
-    options.kv->budget = kPrompt + 8;
+    options.kv->keep_slots(kPrompt + 8);
     const auto session = open(engine(), options);
     ASSERT_TRUE(session->prefill(prompt(2)).ok());
     feed(*session, 8);

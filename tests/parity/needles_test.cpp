@@ -37,7 +37,7 @@ std::vector<Way> all_ways() {
   std::vector<Way> ways;
   for (const policy::KvEntry& entry : policy::kv_rules()) {
     policy::KvOptions kv = entry.preset;
-    if (kv.rule != policy::KvRule::kKeepAll) kv.budget_share = 0.2;
+    if (kv.rule != policy::KvRule::kKeepAll) EXPECT_TRUE(policy::set_budget(kv, "20%").ok());
     kv.gap = -1;
     ways.push_back({std::string(entry.name), kv, ""});
     const auto method = policy::make_kv_method(kv, {});
@@ -47,7 +47,7 @@ std::vector<Way> all_ways() {
   }
   for (const int32_t seed : {2, 3}) {
     ways.push_back({"random, seed " + std::to_string(seed), policy::find_kv_rule({"random"})->preset, ""});
-    ways.back().kv.budget_share = 0.2;
+    EXPECT_TRUE(policy::set_budget(ways.back().kv, "20%").ok());
     ways.back().kv.seed = seed;
   }
   ways.push_back({"quest", policy::find_method("quest")->kv, ""});
@@ -73,8 +73,7 @@ Result<eval::ItemSource> needles(const Engine& engine) {
 }
 
 std::unique_ptr<Session> read_prompt(const Engine& engine, const eval::ItemPrompt& prompt, policy::KvOptions kv) {
-  kv.budget = int32_t{1} << 30;  // nothing is compressed yet
-  kv.budget_share = 0;
+  kv.keep_slots(int32_t{1} << 30);  // nothing is compressed yet
   SessionOptions options;
   options.context = kLength;
   options.kv = kv;

@@ -40,7 +40,7 @@ class PlainEntropy {
     return count_of(segment, weight(layer, segment, h));
   }
 
-  // Written from the words of docs/design.md: "What type has the head?", "Which rows rate which blocks?".
+  // "What type has the head?", "Who rates?", "How many rows rate?", "How many blocks are rated?".
   PlainRanking ranking(int32_t layer, int32_t segment, size_t h) const {
     if (policy::is_dense_segment(options_, segment, trace_.tokens)) return {.rule = "dense"};
     const int64_t begin = int64_t{segment} * options_.segment;

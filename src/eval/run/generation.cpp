@@ -117,9 +117,7 @@ class ItemRun {
       const int32_t window = first ? kv.window : std::max(kv.window, session.kv->window);
       session.kv = method->samples ? kv : policy::KvOptions{.rule = policy::KvRule::kLatent};
       session.kv->window = window;
-      session.kv->budget = int32_t{1} << 30;
-      session.kv->budget_share = 0;
-      session.kv->budget_bytes = 0;
+      session.kv->keep_slots(int32_t{1} << 30);
     }
     EI_ASSIGN_OR_RETURN(std::unique_ptr<Session> reader, engine_.new_session(session));
     Tokens text = prompt_.context;

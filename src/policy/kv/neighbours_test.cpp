@@ -18,7 +18,7 @@ using testing::run_kv_method;
 
 KvOptions small(const char* name) {
   KvOptions options = find_kv_rule({name})->preset;
-  options.budget = 40;
+  options.keep_slots(40);
   return options;
 }
 
@@ -109,7 +109,7 @@ TEST(H2o, KeepsHeavyHittersAndAsManyRecentWhateverTheBudget) {
   KvOptions options = find_kv_rule({"h2o"})->preset;
   EXPECT_TRUE(make_kv_method(options, {})->needs().accumulated);
   for (const int32_t budget : {10, 41, 68, 90}) {
-    options.budget = budget;
+    options.keep_slots(budget);
     for (uint64_t seed = 1; seed <= 20; ++seed) {
       const KvTrace trace = random_kv_trace(seed, 100);
       const int32_t group = trace.shape.group();

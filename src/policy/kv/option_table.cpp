@@ -82,10 +82,11 @@ std::vector<KvSpec> make_kv_table() {
   const Read always = [](const KvOptions&) { return true; };
   return {
       kv_spec("kv-policy", "", "NAME", policies, always, preset_field()),
-      kv_spec("kv-budget", "", "N",
-              "what stays, the window included: slots per kv_head, a share of the text (20%), both (1024+10%), or bytes "
-              "in all (64MiB)",
-              compresses, budget_field()),
+      kv_spec(
+          "kv-budget", "", "N",
+          "what stays, the window included: slots per kv_head, a share of the text (20%), both (1024+10%), or bytes "
+          "in all (64MiB)",
+          compresses, budget_field()),
       kv_spec("kv-share", "", "KIND",
               "flat (each kv_head keeps the budget), adaptive (a layer keeps its best slots, whichever kv_head they "
               "belong to) or distinct (in proportion to how many different slots a kv_head's queries look at)",

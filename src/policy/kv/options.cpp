@@ -89,8 +89,10 @@ Status set_budget(KvOptions& options, const std::string& text) {
     }
     const Result<int64_t> parsed = parse_whole(number, 1, kMost);
     if (!parsed.ok())
-      return make_error(ErrorKind::kUsage,
-                        "'%s' is neither slots (512) nor a share of the text (20%%) nor both (1024+10%%) nor bytes (64MiB)", text.c_str());
+      return make_error(
+          ErrorKind::kUsage,
+          "'%s' is neither slots (512) nor a share of the text (20%%) nor both (1024+10%%) nor bytes (64MiB)",
+          text.c_str());
     const int64_t whole = *parsed;
     if (unit > 0) changed.budget_bytes = whole * unit;
     if (unit == 0) changed.budget = static_cast<int32_t>(whole);

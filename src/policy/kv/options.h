@@ -96,6 +96,13 @@ struct KvOptions {
   int32_t page = 16;      // tokens of a page
   int32_t read_skip = 2;  // layers below read everything
 
+  // The budget is so many slots, whatever it was.
+  void keep_slots(int32_t slots) {
+    budget = slots;
+    budget_share = 0;
+    budget_base = 0;
+    budget_bytes = 0;
+  }
   // Bytes are a limit: no rounding takes more of them.
   bool sums_exactly() const { return rounding == KvRounding::kExact || budget_bytes > 0; }
 };

@@ -25,10 +25,9 @@ using testing::random_kv_trace;
 using testing::run_kv_method;
 
 KvOptions shrunk(KvOptions options) {
-  options.budget = 48;
+  options.keep_slots(48);
   options.window = 8;
   options.kernel = std::min(options.kernel, 3);
-  options.budget_share = 0;  // in slots, whatever the preset says
   return options;
 }
 
@@ -179,7 +178,7 @@ TEST(KvMethods, DecideTheSameTwice) {
 
 TEST(KvMethods, KeepEverythingWhenTheBudgetCoversIt) {
   for_every_kv_method_and_trace([](KvOptions options, const KvTrace& trace) {
-    options.budget = 200;
+    options.keep_slots(200);
     for (const auto& layer : run_kv_method(options, trace))
       for (const KeepList& keep : layer) EXPECT_TRUE(keep.empty());
   });

@@ -201,7 +201,7 @@ TEST(CudaAnswers, CompressionDropsMemoryAndKeepsAnswering) {
   const std::vector<int32_t> tokens = round_tokens(50);
   SessionOptions options;
   options.kv = policy::find_method("entropyinfer")->kv;
-  options.kv->budget = 512;
+  options.kv->keep_slots(512);
   options.kv->gap = 4;
   std::vector<int32_t> answers[2];
   const std::string devices[] = {"cpu", "cuda"};

@@ -19,7 +19,7 @@ SessionOptions sparse_and_small() {
   options.prefill->segment = 128;
   options.prefill->threshold = 256;
   options.kv = policy::find_method("entropyinfer")->kv;
-  options.kv->budget = 256;
+  options.kv->keep_slots(256);
   options.kv->gap = 4;
   return options;
 }

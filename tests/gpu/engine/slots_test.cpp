@@ -89,7 +89,7 @@ TEST(CudaSlots, EveryKvMethodKeepsAsManyAsOnTheCpu) {
     for (const int side : {0, 1}) {
       SessionOptions options;
       options.kv = entry.preset;
-      options.kv->budget = 1024;
+      options.kv->keep_slots(1024);
       const auto session = open_session(*engines[side], options);
       ASSERT_TRUE(session->prefill(tokens).ok());
       for (int i = 0; i < 40; ++i) {
