@@ -8,7 +8,8 @@ namespace {
 // Does the cache hold no more than was announced? Where slots are shared out unevenly, in the mean over what shares.
 void expect_inside(const Session& session, const policy::KvOptions& kv, int64_t most_slots) {
   const model::Config& config = session.engine().config();
-  const int64_t most = kv.budget + kv.repeat;
+  // A share of the text is one of all that was read and generated.
+  const int64_t most = policy::make_kv_method(kv, {})->budget_at(session.position()) + kv.repeat;
   const bool layers_share = kv.layers != policy::KvLayers::kFlat;
   const bool heads_share = kv.share != policy::KvShare::kFlat;
   int64_t global_layers = 0;
