@@ -99,7 +99,7 @@ Result<std::unique_ptr<GgmlDevice>> GgmlDevice::create(int generation_threads, i
   }
   std::unique_ptr<GgmlDevice> self(new GgmlDevice());
   self->threads_ = threads;
-  self->crew_ = CrewSize(generation_threads);
+  self->workers_ = WorkerCount(generation_threads);
   self->spare_ = SpareCores(prompt_threads);
   self->owns_cores_ = threads > 1 && usable_cores() == static_cast<int>(std::thread::hardware_concurrency());
   self->device_ = device;
@@ -174,13 +174,13 @@ void GgmlDevice::employ(int threads) {
 // a core at every barrier.
 void GgmlDevice::look_around(bool brief) {
   const double now = now_s();
-  const bool ended = brief ? crew_.guess_ended(now) : spare_.guess_ended(now);
+  const bool ended = brief ? workers_.guess_ended(now) : spare_.guess_ended(now);
   if (owns_cores_ && (now - ended_s_ > kLookPause || ended)) {
     const int idle = idle_cores();
     spare_.expect(now, idle);
-    crew_.expect(now, idle);
+    workers_.expect(now, idle);
   } else if (brief && !was_brief_) {
-    crew_.expect(now, spare_.left(now));
+    workers_.expect(now, spare_.left(now));
   }
   was_brief_ = brief;
 }
@@ -193,9 +193,9 @@ ggml_status GgmlDevice::run(ggml_cgraph* graph, bool brief) {
 }
 
 ggml_status GgmlDevice::run_brief(ggml_cgraph* graph) {
-  employ(crew_.begin(now_s(), process_cpu_s()));
+  employ(workers_.begin(now_s(), process_cpu_s()));
   const ggml_status status = ggml_backend_graph_compute(backend_, graph);
-  crew_.end(now_s(), process_cpu_s());
+  workers_.end(now_s(), process_cpu_s());
   return status;
 }
 

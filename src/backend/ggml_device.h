@@ -16,9 +16,9 @@
 
 #include "backend/slabs.h"
 #include "base/cancel.h"
-#include "base/crew_size.h"
 #include "base/result.h"
 #include "base/spare_cores.h"
+#include "base/worker_count.h"
 
 namespace ei {
 
@@ -68,7 +68,7 @@ class GgmlDevice {
   ggml_threadpool* pool_ = nullptr;   // all threads
   ggml_threadpool* alone_ = nullptr;  // the calling one
   int employed_ = 0;                  // how many the backend has now
-  CrewSize crew_{1};                  // of generated tokens
+  WorkerCount workers_{1};            // of generated tokens
   SpareCores spare_{1};               // of prompts
   bool owns_cores_ = false;           // may use every core of the machine, so what runs there runs on ours
   double ended_s_ = 0;                // when the last graph was done

@@ -54,7 +54,7 @@ TEST(KvMethodsInSessions, ABudgetForEverythingGivesTheLogitsOfFull) {
   });
 }
 
-TEST(KvMethodsInSessions, HoldWhatTheyPromise) {
+TEST(KvMethodsInSessions, HoldNoMoreThanMostSlots) {
   const std::vector<int32_t> tokens = random_tokens(kPrompt, 2);
   for_every_method([&](const policy::KvEntry& entry) {
     SessionOptions options = session_options(entry, 64);
@@ -62,11 +62,11 @@ TEST(KvMethodsInSessions, HoldWhatTheyPromise) {
     const auto session = open_session(one_thread_engine(), options);
     ASSERT_TRUE(session->prefill(tokens).ok());
     const int64_t generated = 120;
-    const int64_t promised = session->most_slots(kPrompt, generated);
+    const int64_t most = session->most_slots(kPrompt, generated);
     const auto heads = static_cast<double>(session->store().config().layers * session->store().config().kv_heads);
     for (int64_t step = 0; step < generated; ++step) {
       ASSERT_TRUE(session->decode(likeliest(*session)).ok());
-      ASSERT_LE(static_cast<double>(session->store().tokens_kept()), heads * static_cast<double>(promised));
+      ASSERT_LE(static_cast<double>(session->store().tokens_kept()), heads * static_cast<double>(most));
     }
     const bool keeps_all = entry.preset.rule == policy::KvRule::kKeepAll;
     EXPECT_EQ(session->stats().compressions > 0, !keeps_all);

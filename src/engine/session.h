@@ -88,10 +88,10 @@ class Session {
   int64_t most_slots(int64_t prompt, int64_t generated) const;
 
   // Goes on with another cache of this model: one that was loaded, or a fork. It counts as a prompt that has just been
-  // read: what the session knew of its own (recorded queries, the compression's clock, the planner's index and habits)
+  // read: what the session knew of its own (recorded queries, the compression's clock, the planner's index and records)
   // is forgotten. kUsage when its shape or types are not this session's, or it is longer than the context.
   // `tokens`: the text it was made from, all of it or nothing. `memory`: what memory() gave where it was saved; then
-  // logits, recorded queries, the compression's clock and the planner's habits go on as well, as far as they belong to
+  // logits, recorded queries, the compression's clock and the planner's records go on as well, as far as they belong to
   // what the cache holds and to this session's methods.
   Status adopt(kv::Store store, std::span<const int32_t> tokens = {}, std::string_view memory = {});
   // What goes on beside the cache, as bytes, for the note of a saved one.

@@ -157,7 +157,7 @@ TEST(Methods, ReadNoBlockFromTheFutureAndNeverNothing) {
   });
 }
 
-TEST(Methods, StayInTheBudgetTheyPromise) {
+TEST(Methods, ReadNoMoreThanTheirBudgetAllows) {
   for_every_method_and_trace([](const PrefillOptions& options, const PrefillTrace& trace, uint64_t) {
     PrefillRun run(options, trace);
     run.read_whole();

@@ -192,8 +192,8 @@ TEST(KvOptions, BudgetsHaveUnits) {
   EXPECT_EQ(options.budget_bytes, int64_t{2} << 30);
   ASSERT_TRUE(set_budget(options, "300").ok());
   EXPECT_EQ(options.budget_bytes, 0);
-  for (const char* text : {"", "%", "0%", "101%", "MiB", "0", "-3", "3 %", "1.5MiB", "4MB", "9999999999GiB",
-                           "+10%", "1024+", "1024+10", "-5+10%", "0+10%", "10%+1024"}) {
+  for (const char* text : {"", "%", "0%", "101%", "MiB", "0", "-3", "3 %", "1.5MiB", "4MB", "9999999999GiB", "+10%",
+                           "1024+", "1024+10", "-5+10%", "0+10%", "10%+1024"}) {
     EXPECT_FALSE(set_budget(options, text).ok()) << text;
     EXPECT_EQ(budget_text(options), "300") << "as it was";
   }

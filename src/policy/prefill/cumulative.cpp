@@ -27,7 +27,8 @@ class CumulativeMethod : public PrefillMethod {
   }
 
  protected:
-  int64_t most_read(const SegmentPlace& place, const PrefillHistory&, const SegmentRecord&, size_t) const override {
+  int64_t fewest_candidates(const SegmentPlace& place, const PrefillHistory&, const SegmentRecord&,
+                            size_t) const override {
     return int64_t{place.segment} * options().segment;
   }
 };

@@ -18,7 +18,10 @@
 // So many are read. Which ones: those with the best ratings. A block's rating is the largest score that any rating row
 // gives any of its keys, less the logarithm of all that the row attends to (kernels/block_scores). Local heads rate
 // nothing, the sink and the latest blocks will do. Of the others every row rates every block while that costs little
-// beside the model's own products (rank_queries_at()); behind that the entropies say how many rows do: ranking().
+// beside the model's own products (rank_queries_at()). Behind that a head whose rows look at few places,
+// exp(H_segment - H_row) < --few-places, rates by few rows, the fewer the places: ranking(). Heads of many places rate
+// as their type says, each for itself or one query for its group: ranking_for(). A head that was never sampled goes on
+// rating by every row.
 //
 // Odds, so that shares are in proportion to weights while little is read, and no head reads everything while another
 // one starves where much is. kappa is made of what all layers knew at the end of the pool of segments before, so that
@@ -95,23 +98,23 @@ class EntropyMethod : public PrefillMethod {
   // Rows that look at the same few places may speak for each other, and a row that looks elsewhere than the others is
   // found by its query (BlockRanking::rows). The fewer rows rate, the more blocks: of each pair that is read so many
   // are rated. Heads whose rows look at many places rank as their type does.
-  BlockRanking ranking(const SegmentPlace& place, const SampleMeans& means, int64_t most_read) const override {
+  BlockRanking ranking(const SegmentPlace& place, const SampleMeans& means, int64_t fewest_candidates) const override {
     const double places = std::exp(std::max(0.0f, means.segment_entropy - means.row_entropy));
     if (!by_places(place.segment) || places >= options().few_places)
-      return PrefillMethod::ranking(place, means, most_read);
+      return PrefillMethod::ranking(place, means, fewest_candidates);
     BlockRanking ranking{.latest = type_of(means) == HeadType::kLocal, .queries = GroupQuery::kEach};
     if (means.samples == 0) return ranking;
     constexpr double kLeastPart = 1.0 / 16;
     const double part = std::max(std::pow(places / options().few_places, 2), kLeastPart);
     ranking.rows = static_cast<int32_t>(std::ceil(part * static_cast<double>(place.rows)));
-    const int64_t rated = candidates(place, static_cast<int64_t>(static_cast<double>(most_read) / part));
+    const int64_t rated = candidates(place, static_cast<int64_t>(static_cast<double>(fewest_candidates) / part));
     if (rated < int64_t{place.segment} * options().segment)
       ranking.candidates = static_cast<int32_t>(rated / options().block);
     return ranking;
   }
 
-  int64_t candidates(const SegmentPlace&, int64_t most_read) const override {
-    return options().rated_per_read > 0 ? std::max<int64_t>(options().threshold, most_read) : 0;
+  int64_t candidates(const SegmentPlace&, int64_t fewest_candidates) const override {
+    return options().rated_per_read > 0 ? std::max<int64_t>(options().threshold, fewest_candidates) : 0;
   }
 
   void begin_segment(const PrefillHistory& history, SegmentRecord& record) const override {
@@ -130,9 +133,9 @@ class EntropyMethod : public PrefillMethod {
     record.pool.kappa = record.pool.filled / overshoot(history, known);
   }
 
-  int64_t most_read(const SegmentPlace&, const PrefillHistory& history, const SegmentRecord& record,
-                    size_t kv_head) const override {
-    // As many are rated, and no fewer than are read: means move from segment to segment.
+  int64_t fewest_candidates(const SegmentPlace&, const PrefillHistory& history, const SegmentRecord& record,
+                            size_t kv_head) const override {
+    // By the means before the segment, whose own sample may still move the count; and no fewer than are read.
     const double rated = std::max(1.0, options().rated_per_read);
     const SampleMeans means = history.previous != nullptr ? history.previous->heads[kv_head].means : SampleMeans{};
     return static_cast<int64_t>(rated * count(record, means.samples > 0 ? weight(means) : 0)) * options().block;

@@ -5,11 +5,13 @@
 #include <cmath>
 #include <vector>
 
+#include "support/plain_entropy.h"
 #include "support/prefill_run.h"
 
 namespace ei::policy {
 namespace {
 
+using testing::PlainEntropy;
 using testing::PrefillRun;
 using testing::PrefillTrace;
 using testing::random_trace;
@@ -29,103 +31,6 @@ PrefillOptions entropy_options() {
   return options;
 }
 
-// Slow and obvious: everything is computed again from the trace for every count.
-class PlainReference {
- public:
-  PlainReference(const PrefillOptions& options, const PrefillTrace& trace) : options_(options), trace_(trace) {}
-
-  int32_t count(int32_t layer, int32_t segment, size_t h) const {
-    const int32_t all = segment * options_.segment / options_.block;
-    double share = density(segment);
-    if (share >= 1 || is_dense_segment(options_, segment, trace_.tokens)) return all;
-    const double own = weight(layer, segment, h);
-    const int32_t known = segment / 8 * 8;
-    const std::vector<double> pool = pool_weights(known);
-    // The text grows inside a pool, and the odds with it.
-    const double grown = odds(share) / odds(pool_density(known));
-    if (own > 0 && !pool.empty()) share = share_of(kappa(pool, pool_density(known)) / overshoot(known) * grown * own);
-    const int32_t least = std::max(1, options_.local_budget / options_.block);
-    return std::min(all, std::max(static_cast<int32_t>(std::ceil(share * all)), least));
-  }
-
- private:
-  bool sampled(int32_t layer, int32_t segment) const {
-    const bool whole = (segment + 1) * options_.segment <= trace_.tokens;
-    if (layer + 1 == trace_.layers || segment < 2 || !whole) return false;
-    const bool early = segment < 8 || segment * options_.segment < options_.threshold;
-    int32_t every = options_.sample_every;
-    while (segment >= 16 * every) every *= 2;
-    return early || segment % every == 0;
-  }
-
-  double density(int32_t segment) const {
-    const double before = segment * options_.segment;
-    return before == 0 ? 1 : std::min(1.0, options_.density + options_.density_base / before);
-  }
-  double pool_density(int32_t known) const { return std::min(density(known), 0.9); }
-  static double odds(double share) { return share / (1 - share); }
-
-  // Up to and including `segment`; 0: not seen yet.
-  double weight(int32_t layer, int32_t segment, size_t h) const {
-    double log_weight = 0;
-    bool seen = false;
-    for (int32_t s = 0; s <= segment; ++s) {
-      if (!sampled(layer, s)) continue;
-      const AttentionSample& sample = trace_.at(options_, layer, s, h).sample;
-      const double spread = static_cast<double>(sample.segment_entropy);
-      const double distinct = spread - static_cast<double>(sample.row_entropy);
-      const double fresh = options_.spread_power * spread + options_.distinct_power * std::max(0.0, distinct) +
-                           options_.far_power * std::log(std::max(static_cast<double>(sample.far), 1e-6));
-      const double memory = fresh > log_weight ? options_.open_memory : options_.sample_memory;
-      log_weight = seen ? memory * log_weight + (1 - memory) * fresh : fresh;
-      seen = true;
-    }
-    const double heads = (trace_.layers - 1) * trace_.kv_heads;
-    return seen ? std::pow(std::exp(log_weight), heads / (heads + 2)) : 0;
-  }
-
-  std::vector<double> pool_weights(int32_t behind) const {
-    std::vector<double> weights;
-    for (int32_t layer = 0; layer < trace_.layers; ++layer)
-      for (size_t h = 0; h < static_cast<size_t>(trace_.kv_heads); ++h)
-        if (const double one = behind > 0 ? weight(layer, behind - 1, h) : 0; one > 0) weights.push_back(one);
-    return weights;
-  }
-
-  double overshoot(int32_t known) const {
-    const std::vector<double> before = known > 8 ? pool_weights(known - 8) : std::vector<double>();
-    double sum = 0;
-    int count = 0;
-    for (int32_t segment = known - 8; segment < known && !before.empty(); ++segment) {
-      for (int32_t layer = 0; layer + 1 < trace_.layers; ++layer) {
-        for (size_t h = 0; h < static_cast<size_t>(trace_.kv_heads); ++h) {
-          sum += share_of(kappa(before, pool_density(known - 8)) * weight(layer, segment, h));
-          ++count;
-        }
-      }
-    }
-    return count > 0 ? sum / count / pool_density(known - 8) : 1;
-  }
-
-  static double share_of(double odds) { return odds / (1 + odds); }
-
-  // By bisection.
-  static double kappa(const std::vector<double>& weights, double density) {
-    double low = 0;
-    double high = 1e9 / *std::min_element(weights.begin(), weights.end());
-    for (int i = 0; i < 400; ++i) {
-      const double middle = (low + high) / 2;
-      double sum = 0;
-      for (const double one : weights) sum += share_of(middle * one);
-      (sum < density * static_cast<double>(weights.size()) ? low : high) = middle;
-    }
-    return high;
-  }
-
-  const PrefillOptions& options_;
-  const PrefillTrace& trace_;
-};
-
 TEST(EntropyInfer, CountsAsThePlainReferenceDoes) {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     PrefillOptions options = entropy_options();
@@ -135,7 +40,7 @@ TEST(EntropyInfer, CountsAsThePlainReferenceDoes) {
     const PrefillTrace trace = random_trace(options, seed);
     PrefillRun run(options, trace);
     run.read_whole();
-    const PlainReference reference(options, trace);
+    const PlainEntropy reference(options, trace);
     for (int32_t layer = 0; layer < trace.layers; ++layer) {
       for (const SegmentRecord& record : run.records(layer)) {
         for (size_t h = 0; h < record.heads.size(); ++h) {

@@ -31,7 +31,8 @@ class FixedMethod : public PrefillMethod {
   }
 
  protected:
-  int64_t most_read(const SegmentPlace& place, const PrefillHistory&, const SegmentRecord&, size_t) const override {
+  int64_t fewest_candidates(const SegmentPlace& place, const PrefillHistory&, const SegmentRecord&,
+                            size_t) const override {
     const int64_t before = int64_t{place.segment} * options().segment;
     return std::max<int64_t>(options().base_budget, 2 * early_tokens(options(), place.layer, before));
   }

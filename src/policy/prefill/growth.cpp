@@ -61,7 +61,8 @@ void GrowthMethod::decide(const SegmentPlace& place, const PrefillHistory& histo
   }
 }
 
-int64_t GrowthMethod::most_read(const SegmentPlace& place, const PrefillHistory&, const SegmentRecord&, size_t) const {
+int64_t GrowthMethod::fewest_candidates(const SegmentPlace& place, const PrefillHistory&, const SegmentRecord&,
+                                        size_t) const {
   const int64_t before = int64_t{place.segment} * options().segment;
   return std::max(static_cast<int64_t>(max_), 2 * early_tokens(options(), place.layer, before));
 }

@@ -20,8 +20,8 @@ class GrowthMethod : public PrefillMethod {
   void decide(const SegmentPlace& place, const PrefillHistory& history, std::span<SegmentRecord> run) const override;
 
  protected:
-  int64_t most_read(const SegmentPlace& place, const PrefillHistory& history, const SegmentRecord& record,
-                    size_t kv_head) const override;
+  int64_t fewest_candidates(const SegmentPlace& place, const PrefillHistory& history, const SegmentRecord& record,
+                            size_t kv_head) const override;
   // Blocks that a kv_head reads for which the rule allows `count`; here, no fewer than an early layer's share.
   virtual int32_t adjusted(const SegmentPlace& place, HeadType type, int32_t count) const;
 

@@ -17,9 +17,9 @@ class HabitMethod : public GrowthMethod {
   using GrowthMethod::GrowthMethod;
 
  protected:
-  int64_t most_read(const SegmentPlace& place, const PrefillHistory& history, const SegmentRecord& record,
-                    size_t kv_head) const override {
-    return std::max(GrowthMethod::most_read(place, history, record, kv_head),
+  int64_t fewest_candidates(const SegmentPlace& place, const PrefillHistory& history, const SegmentRecord& record,
+                            size_t kv_head) const override {
+    return std::max(GrowthMethod::fewest_candidates(place, history, record, kv_head),
                     kRatedPerRead * share(place, record.heads[kv_head].type));
   }
 

@@ -91,12 +91,11 @@ RankQueries rank_queries_at(const PrefillOptions& options, const PrefillShape& s
   return kSomeRows * all <= kAffordableSomeRows * shape.products ? RankQueries::kHeads : RankQueries::kGroup;
 }
 
-int64_t candidate_tokens(const PrefillOptions& options, int32_t segment, int64_t most_read) {
+int64_t candidate_tokens(const PrefillOptions& options, int32_t segment, int64_t fewest_candidates) {
   if (options.candidate_share == 0) return 0;
   const int64_t before = int64_t{segment} * options.segment;
   const int64_t share = weighed_tokens(before, kFurtherCandidates) / options.candidate_share;
-  // Never fewer than may be read: a block without a rating would be read for its place in the text.
-  return std::max({int64_t{options.threshold}, share, most_read});
+  return std::max({int64_t{options.threshold}, share, fewest_candidates});
 }
 
 BlockRanking ranking_for(const PrefillOptions& options, const PrefillShape& shape, const SegmentPlace& place,

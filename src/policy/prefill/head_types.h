@@ -26,8 +26,8 @@ RankQueries rank_queries_at(const PrefillOptions& options, const PrefillShape& s
 // How the blocks of a kv_head are ranked. `candidates`: tokens among which a diffuse one may look; 0: all.
 BlockRanking ranking_for(const PrefillOptions& options, const PrefillShape& shape, const SegmentPlace& place,
                          HeadType type, int64_t candidates);
-// A share of the text, less of a long one, but no fewer than may be read; 0: all.
-int64_t candidate_tokens(const PrefillOptions& options, int32_t segment, int64_t most_read);
+// A share of the text, less of a long one, but no fewer than `fewest_candidates`; 0: all.
+int64_t candidate_tokens(const PrefillOptions& options, int32_t segment, int64_t fewest_candidates);
 
 // Of `tokens` tokens, each beyond 32768 counts as `further` tokens.
 int64_t weighed_tokens(int64_t tokens, double further);

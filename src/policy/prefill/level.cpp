@@ -40,7 +40,8 @@ class LevelMethod : public PrefillMethod {
   }
 
  protected:
-  int64_t most_read(const SegmentPlace& place, const PrefillHistory&, const SegmentRecord&, size_t) const override {
+  int64_t fewest_candidates(const SegmentPlace& place, const PrefillHistory&, const SegmentRecord&,
+                            size_t) const override {
     const int64_t before = int64_t{place.segment} * options().segment;
     const auto most = static_cast<int64_t>(options().max_factor * options().base_budget);
     return std::max(most, 2 * early_tokens(options(), place.layer, before));

@@ -17,12 +17,13 @@ RankedBy PrefillMethod::ranked_by(int32_t segment) const {
   return {.heads = !groups, .groups = groups};
 }
 
-BlockRanking PrefillMethod::ranking(const SegmentPlace& place, const SampleMeans& means, int64_t most_read) const {
-  return ranking_for(options_, shape_, place, type_of(means), candidates(place, most_read));
+BlockRanking PrefillMethod::ranking(const SegmentPlace& place, const SampleMeans& means,
+                                    int64_t fewest_candidates) const {
+  return ranking_for(options_, shape_, place, type_of(means), candidates(place, fewest_candidates));
 }
 
-int64_t PrefillMethod::candidates(const SegmentPlace& place, int64_t most_read) const {
-  return candidate_tokens(options_, place.segment, most_read);
+int64_t PrefillMethod::candidates(const SegmentPlace& place, int64_t fewest_candidates) const {
+  return candidate_tokens(options_, place.segment, fewest_candidates);
 }
 
 void PrefillMethod::rank(const SegmentPlace& place, const PrefillHistory& history, SegmentRecord& record) const {
@@ -31,7 +32,7 @@ void PrefillMethod::rank(const SegmentPlace& place, const PrefillHistory& histor
     HeadRecord& head = record.heads[h];
     const SampleMeans means = history.previous != nullptr ? history.previous->heads[h].means : SampleMeans{};
     head.type = type_of(means);
-    head.ranking = ranking(place, means, most_read(place, history, record, h));
+    head.ranking = ranking(place, means, fewest_candidates(place, history, record, h));
     head.ranking.latest = head.ranking.latest || !place.attends;
     EI_CHECK(head.ranking.latest || ranked_by(place.segment).allows(head.ranking.queries));
     head.ranking.sampling = place.sampled ? sampling() : Sampling::kNone;

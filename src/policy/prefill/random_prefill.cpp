@@ -35,7 +35,7 @@ class RandomPrefill : public PrefillMethod {
   }
 
  protected:
-  int64_t most_read(const SegmentPlace&, const PrefillHistory&, const SegmentRecord&, size_t) const override {
+  int64_t fewest_candidates(const SegmentPlace&, const PrefillHistory&, const SegmentRecord&, size_t) const override {
     return options().base_budget;
   }
 };

@@ -1,4 +1,4 @@
-#include "base/crew_size.h"
+#include "base/worker_count.h"
 
 #include <algorithm>
 
@@ -15,7 +15,7 @@ constexpr double kGuessesLongest = 2;   // seconds
 constexpr double kGuessesDoubted = 60;  // seconds, behind a wrong one
 }  // namespace
 
-void CrewSize::expect(double now_s, int idle) {
+void WorkerCount::expect(double now_s, int idle) {
   if (threads_ == 1 || now_s < doubted_until_) return;
   if (2 * idle > threads_) {
     expected_ = false;
@@ -27,11 +27,11 @@ void CrewSize::expect(double now_s, int idle) {
   expected_ = true;
 }
 
-bool CrewSize::guess_ended(double now_s) const {
+bool WorkerCount::guess_ended(double now_s) const {
   return expected_ && now_s >= alone_until_ && now_s - guess_begin_s_ <= kGuessesLongest;
 }
 
-int CrewSize::begin(double now_s, double cpu_s) {
+int WorkerCount::begin(double now_s, double cpu_s) {
   employed_ = trial_ || now_s < alone_until_ ? 1 : threads_;
   begin_s_ = now_s;
   if (employed_ == threads_) alone_begin_s_ = 0;
@@ -46,18 +46,18 @@ int CrewSize::begin(double now_s, double cpu_s) {
   return employed_;
 }
 
-void CrewSize::end(double now_s, double cpu_s) {
+void WorkerCount::end(double now_s, double cpu_s) {
   if (threads_ == 1) return;
   const double wall_s = now_s - begin_s_;
   if (employed_ == threads_) {
     ++jobs_;
-    if (now_s - window_begin_s_ >= kWindow) look_at_crew(now_s, cpu_s);
+    if (now_s - window_begin_s_ >= kWindow) look_at_all(now_s, cpu_s);
   } else if (!trial_) {
     look_at_one(now_s, cpu_s);
   } else {
     trial_ = false;
-    if (wall_s < crew_s_) {
-      alone_until_ = now_s + kHolds * crew_s_;
+    if (wall_s < all_s_) {
+      alone_until_ = now_s + kHolds * all_s_;
     } else {
       no_trial_until_ = now_s + kHolds * wall_s;
     }
@@ -66,7 +66,7 @@ void CrewSize::end(double now_s, double cpu_s) {
 
 // One thread that does not find a core confirms the guess: all of them need not be tried, which beside many others may
 // take minutes.
-void CrewSize::look_at_one(double now_s, double cpu_s) {
+void WorkerCount::look_at_one(double now_s, double cpu_s) {
   const double wall_s = now_s - alone_begin_s_;
   if (wall_s < kWindow) return;
   if (expected_ && cpu_s - alone_begin_cpu_s_ < (1 - kCrowded) * wall_s) guess_begin_s_ = now_s;
@@ -74,13 +74,13 @@ void CrewSize::look_at_one(double now_s, double cpu_s) {
   alone_begin_cpu_s_ = cpu_s;
 }
 
-void CrewSize::look_at_crew(double now_s, double cpu_s) {
+void WorkerCount::look_at_all(double now_s, double cpu_s) {
   const double could = threads_ * (now_s - window_begin_s_);
   const bool crowded = cpu_s - window_begin_cpu_s_ < (1 - kCrowded) * could;
   if (expected_ && !crowded) doubted_until_ = now_s + kGuessesDoubted;
   expected_ = false;
   trial_ = now_s >= no_trial_until_ && crowded;
-  crew_s_ = now_s - begin_s_;  // and not the mean: earlier jobs may have been longer ones
+  all_s_ = now_s - begin_s_;  // and not the mean: earlier jobs may have been longer ones
   jobs_ = 0;
 }
 

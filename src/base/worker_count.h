@@ -7,9 +7,9 @@
 
 namespace ei {
 
-class CrewSize {
+class WorkerCount {
  public:
-  explicit CrewSize(int threads) : threads_(threads) {}
+  explicit WorkerCount(int threads) : threads_(threads) {}
 
   // A job begins: how many threads do it? All, or one. `cpu_s` is the time that all threads have run, waiting at
   // barriers included.
@@ -22,14 +22,14 @@ class CrewSize {
   bool guess_ended(double now_s) const;  // time to ask the system again
 
  private:
-  void look_at_crew(double now_s, double cpu_s);
+  void look_at_all(double now_s, double cpu_s);
   void look_at_one(double now_s, double cpu_s);
 
   int threads_;
   int employed_ = 0;    // in the job that runs
   double begin_s_ = 0;  // of that job
   bool trial_ = false;  // the next job is done by one thread, to compare
-  double crew_s_ = 0;   // what the job before the trial took with all threads
+  double all_s_ = 0;    // what the job before the trial took with all threads
   double alone_until_ = 0;
   double no_trial_until_ = 0;
   bool expected_ = false;  // nobody has looked since the last guess

@@ -1,0 +1,102 @@
+// How the default method ranks, against a plain reference written from its description, over random traces.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string_view>
+
+#include "support/plain_entropy.h"
+#include "support/prefill_run.h"
+
+namespace ei::policy {
+namespace {
+
+using testing::PlainEntropy;
+using testing::PrefillRun;
+using testing::PrefillTrace;
+
+PrefillOptions ranking_options() {
+  PrefillOptions options;
+  options.rule = PrefillRule::kEntropy;
+  options.select = BlockRank::kAdaptive;
+  options.segment = 128;
+  options.threshold = 256;
+  options.base_budget = 0;
+  options.local_budget = 8;
+  options.density_base = 0;
+  options.last_dense = false;
+  return options;
+}
+
+// Heads that stay about what they are, of all types and from one place to 25. Where rating goes over to fewer rows and
+// then to one query for a group differs from trace to trace.
+PrefillTrace trace_of_types(const PrefillOptions& options, uint64_t seed) {
+  Random random(seed);
+  PrefillTrace trace;
+  trace.layers = 8;
+  trace.kv_heads = 3;
+  trace.tokens = random.between(32 * options.segment, 48 * options.segment);
+  trace.products = 1e6;
+  trace.per_key = 0.3 * trace.products / (options.segment * (3 + 7 * random.uniform()));
+  const int32_t segments = trace.segments(options);
+  trace.measures.resize(static_cast<size_t>(trace.layers * segments * trace.kv_heads));
+  for (int32_t layer = 0; layer < trace.layers; ++layer) {
+    for (int32_t h = 0; h < trace.kv_heads; ++h) {
+      const double sink = random.below(2) == 0 ? 0.98 * random.uniform() : 0.75 + 0.2 * random.uniform();
+      const double distant = std::exp(-6 * random.uniform());
+      const double spread = 3.5 + 2 * random.uniform();
+      const double places = 3.2 * random.uniform();
+      for (int32_t segment = 0; segment < segments; ++segment) {
+        const auto near = [&] { return std::exp(0.1 * static_cast<double>(random.normal())); };
+        const double far = (1 - sink) * std::min(1.0, distant * near());
+        AttentionSample& sample =
+            trace.measures[static_cast<size_t>((layer * segments + segment) * trace.kv_heads + h)].sample;
+        sample.sink = static_cast<float>(sink);
+        sample.far = sample.distant = static_cast<float>(far);
+        sample.segment_entropy = static_cast<float>(spread * near());
+        sample.row_entropy = static_cast<float>(std::max(0.0, static_cast<double>(sample.segment_entropy) - places));
+      }
+    }
+  }
+  return trace;
+}
+
+TEST(EntropyInferRanking, IsThatOfThePlainReference) {
+  std::map<std::string_view, int> seen;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    PrefillOptions options = ranking_options();
+    options.density = seed % 2 == 0 ? 0.02 : 0.1;
+    const PrefillTrace trace = trace_of_types(options, seed);
+    PrefillRun run(options, trace);
+    run.read_whole();
+    const PlainEntropy reference(options, trace);
+    for (int32_t layer = 0; layer < trace.layers; ++layer) {
+      for (const SegmentRecord& record : run.records(layer)) {
+        for (size_t h = 0; h < record.heads.size(); ++h) {
+          const testing::PlainRanking expected = reference.ranking(layer, record.segment, h);
+          ++seen[expected.rule];
+          SCOPED_TRACE(::testing::Message() << expected.rule << ", seed " << seed << ", layer " << layer << ", segment "
+                                            << record.segment << ", kv_head " << h);
+          const BlockRanking& ranking = record.heads[h].ranking;
+          ASSERT_EQ(ranking.latest, expected.latest);
+          if (expected.latest) continue;
+          const int64_t begin = int64_t{record.segment} * options.segment;
+          const int64_t rows = std::min<int64_t>(options.segment, trace.tokens - begin);
+          const auto all = static_cast<int32_t>(begin / options.block);
+          ASSERT_EQ(ranking.queries, expected.queries);
+          ASSERT_EQ(ranking.rows == 0 ? rows : ranking.rows, expected.rows);
+          // A share may lie on the edge of a block.
+          ASSERT_NEAR(ranking.candidates == 0 ? all : std::min(all, ranking.candidates), expected.blocks,
+                      1 + expected.one_more);
+        }
+      }
+    }
+  }
+  for (const std::string_view rule : {"dense", "unknown", "local", "every row", "few places", "sink head", "sink group",
+                                      "diffuse head", "diffuse group", "late head", "late group"})
+    EXPECT_GE(seen[rule], 100) << rule;
+}
+
+}  // namespace
+}  // namespace ei::policy
