@@ -74,6 +74,7 @@ struct Reading {
   bool right = false;
   int64_t kv_bytes_later = 0;   // when it goes on writing
   int64_t kv_tokens_later = 0;  // kept then, per layer and kv_head, on average
+  int64_t kv_total_later = 0;   // of so many
   int64_t resident = 0;         // memory of the process then
 
   bool interrupted() const { return report.finish_reason == "interrupted"; }
@@ -91,6 +92,8 @@ void write_on(const Settings& settings, Session& session, Reading& reading) {
   }
   reading.kv_bytes_later = session.store().bytes();
   reading.kv_tokens_later = std::llround(session.store().average_slots());
+  reading.kv_total_later = session.store().next_position();
+  reading.report.acted = session.acted();
   reading.resident = current_rss_bytes();
 }
 
@@ -196,8 +199,7 @@ std::string comparison(const std::vector<Reading>& readings) {
        [](const Reading& reading) { return str_format("%.0f %%", 100 * reading.report.stats.density()); });
   line("KV cache", [](const Reading& reading) {
     return str_format("%s, %lld of %lld tokens", format_bytes(static_cast<double>(reading.kv_bytes_later)).c_str(),
-                      static_cast<long long>(reading.kv_tokens_later),
-                      static_cast<long long>(reading.report.kv_tokens_total));
+                      static_cast<long long>(reading.kv_tokens_later), static_cast<long long>(reading.kv_total_later));
   });
   line("program", [](const Reading& reading) { return format_bytes(static_cast<double>(reading.resident)); });
   return table;
@@ -236,6 +238,9 @@ Result<int> command_demo(const CommandContext& context) {
   const std::string table = "\n" + comparison(readings);
   if (settings.json) context.console.note(table);
   if (!settings.json && !context.console.print(table)) return exit_code(ErrorKind::kRuntime);
+  for (const Reading& reading : readings)
+    for (const std::string& why : reading.report.acted.idle())
+      context.console.note("note: " + reading.report.method + ": " + why);
   return interrupted ? exit_code(ErrorKind::kInterrupted) : 0;
 }
 

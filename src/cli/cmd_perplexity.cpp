@@ -189,6 +189,13 @@ Result<int> command_perplexity(const CommandContext& given) {
     if (other->ppl_stride != settings.ppl_stride || other->decode_tokens != settings.decode_tokens)
       return Error{ErrorKind::kUsage, "--vs cannot change --stride or --decode-tokens: the same tokens are compared"};
   }
+  if (settings.kl_divergence && settings.vs.empty()) {
+    EI_ASSIGN_OR_RETURN(const bool same, leaves_nothing_out(settings));
+    if (same)
+      return Error{ErrorKind::kUsage,
+                   "--kl-divergence compares with full attention, and nothing here is another: give --method, or "
+                   "--vs with what differs (--vs ctk=f16,ctv=f16)"};
+  }
   if (settings.kl_divergence && settings.vs.empty() && !settings.decode) {
     EI_ASSIGN_OR_RETURN(const bool idle, acts_on_answers_alone(settings));
     if (idle)

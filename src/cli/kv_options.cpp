@@ -26,6 +26,12 @@ Result<bool> acts_on_answers_alone(const Settings& settings) {
   return prefill.rule == policy::PrefillRule::kDense && (kv.rule != policy::KvRule::kKeepAll || kv.read > 0);
 }
 
+Result<bool> leaves_nothing_out(const Settings& settings) {
+  EI_ASSIGN_OR_RETURN(const policy::PrefillOptions prefill, prefill_options(settings));
+  EI_ASSIGN_OR_RETURN(const policy::KvOptions kv, kv_options(settings));
+  return prefill.rule == policy::PrefillRule::kDense && kv.rule == policy::KvRule::kKeepAll && kv.read == 0;
+}
+
 Result<policy::KvOptions> kv_options(const Settings& settings) { return policy::kv_options(method_choice(settings)); }
 
 }  // namespace ei::cli

@@ -21,6 +21,8 @@ Result<policy::KvOptions> kv_options(const Settings& settings);
 
 // Prompts are read whole, and only what is generated behind them sees a smaller cache.
 Result<bool> acts_on_answers_alone(const Settings& settings);
+// Full attention over the whole cache.
+Result<bool> leaves_nothing_out(const Settings& settings);
 
 // Names of the flags, without dashes, that mean nothing in these settings.
 std::vector<std::string> idle_kv_flags(const Settings& settings);

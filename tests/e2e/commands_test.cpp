@@ -282,9 +282,10 @@ TEST(Perplexity, IsThatOfGuessingOnNoiseAndZeroDivergenceFromItself) {
                                    .out);
   EXPECT_GT(quantised["mean_kld"], 0.0);
   EXPECT_LT(quantised["mean_kld"], 0.01);
-  const json full =
-      parse(run({"perplexity", "-f", path, "-c", "64", "--chunks", "1", "--kl-divergence", "--json"}).out);
-  EXPECT_EQ(full["vs"], "method=full,kv-policy=full") << "when nothing else is said";
+  const json sparse = parse(run({"perplexity", "-f", path, "-c", "512", "--chunks", "1", "--kl-divergence", "--method",
+                                 "streaming", "--segment", "64", "--threshold", "64", "--base-budget", "64", "--json"})
+                                .out);
+  EXPECT_EQ(sparse["vs"], "method=full,kv-policy=full") << "when nothing else is said";
 }
 
 TEST(Eval, WritesOneLinePerQuestionAndASummaryOfBothSides) {

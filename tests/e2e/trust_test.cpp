@@ -75,6 +75,8 @@ TEST(Trust, AnIdleMethodIsNothingToCompare) {
                                             "512",        "--method", method, "--kl-divergence"};
     expect_line(run(words), 2, "never sees that: add --decode");
   }
+  expect_line(run({"perplexity", "-f", path, "-c", "512", "-ctk", "q8_0", "-ctv", "q8_0", "--kl-divergence"}), 2,
+              "nothing here is another");
   // The prompt is read whole, the cache compressed behind it, when everything has been scored.
   const Outcome behind = run({"perplexity", "-m", model(), "-f", path, "-c", "512", "--chunks", "1", "--method",
                               "streaming", "--kv-budget", "64", "--kl-divergence"});
