@@ -16,7 +16,7 @@ policy::KvOptions read_kv_options(const Json& golden_case) {
   const Json& params = golden_case.at("params");
   params.at("W").get_to(options.window);
   params.at("kernel").get_to(options.kernel);
-  params.at("budget").get_to(options.budget);
+  options.keep_slots(params.at("budget").get<int32_t>());
   const std::string pool = params.at("pool").get<std::string>();
   EXPECT_TRUE(pool == "avg" || pool == "max") << pool;
   options.pooling = pool == "max" ? policy::Pooling::kMax : policy::Pooling::kAverage;

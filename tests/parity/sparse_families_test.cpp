@@ -87,9 +87,10 @@ TEST(LatentCache, HoldsTwentyThousandGeneratedTokensInsideBudgetPlusRepeat) {
   ASSERT_TRUE(made.ok());
   Session& session = **made;
   ASSERT_TRUE(session.prefill(random_tokens(kPrompt, engine->config().vocab, 7)).ok());
-  const int64_t most = options.kv->budget + options.kv->repeat;
+  const auto method = policy::make_kv_method(*options.kv, {});
   for (const int32_t token : random_tokens(kSteps, engine->config().vocab, 8)) {
     ASSERT_TRUE(session.decode(token).ok());
+    const int64_t most = method->budget_at(session.position()) + options.kv->repeat;
     for (int layer = 0; layer < engine->config().layers; ++layer)
       for (int h = 0; h < engine->config().kv_heads; ++h) ASSERT_LE(session.store().length(layer, h), most);
   }

@@ -17,7 +17,7 @@ ROOMS = """
 ei_room(base LIBS Threads::Threads)   # comment with ei_room(nothing)
 ei_room(plan DEPS base)
 ei_room(backend DEPS base plan LIBS ei_llama LABELS threads)
-target_link_libraries(ei_backend PUBLIC DNNL::dnnl)
+target_link_libraries(ei_backend PUBLIC ${EI_DNNL})
 """
 
 
@@ -41,7 +41,7 @@ class Includes(Checkout):
     def test_reads_edges_and_libraries_from_the_build(self):
         rooms = includes.read_rooms(ROOMS)
         self.assertEqual(list(rooms), ["base", "plan", "backend"])
-        self.assertEqual(rooms["backend"], ({"base", "plan"}, {"ei_llama", "PUBLIC", "DNNL::dnnl"}))
+        self.assertEqual(rooms["backend"], ({"base", "plan"}, {"ei_llama", "PUBLIC", "${EI_DNNL}"}))
 
     def test_accepts_includes_that_point_down(self):
         self.write("src/backend/a.cpp", '#include "plan/p.h"\n#include "backend/b.h"\n#include <dnnl.hpp>\n'
