@@ -141,6 +141,8 @@ class GeneratedEvaluation {
   }
 
   void show(const Amount& done) {
+    // What is wrong with a request has been said by then.
+    if (std::exchange(first_, false)) name_default_model(context_.settings, context_.console);
     const double elapsed_s = now_s() - start_s_;
     const double left_s = done.cost > 0 ? elapsed_s * (total_.cost - done.cost) / done.cost : 0;
     progress_.update({.done = done.tokens, .total = total_.tokens, .elapsed_s = elapsed_s, .left_s = left_s});
@@ -151,6 +153,7 @@ class GeneratedEvaluation {
   const eval::ItemSource& source_;
   const std::vector<eval::MethodSpec> methods_;
   Progress progress_;
+  bool first_ = true;
   const double start_s_;
   Amount done_;
   Amount total_;
@@ -174,6 +177,7 @@ Result<int> dump_items(const CommandContext& context, const eval::ItemSource& so
     lines += line;
   }
   EI_RETURN_IF_ERROR(write_whole(context.settings.dump_items, lines));
+  name_default_model(context.settings, context.console);
   context.console.note(counted(static_cast<int64_t>(source.refs().size()), "item") + " in " +
                        one_line(context.settings.dump_items));
   return 0;
@@ -192,7 +196,6 @@ Result<int> evaluate_generated(const CommandContext& context) {
   EI_ASSIGN_OR_RETURN(std::vector<eval::MethodSpec> methods, eval_method_specs(settings));
   EI_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(settings, context.console));
   EI_ASSIGN_OR_RETURN(const eval::ItemSource source, open_source(settings, engine->tokenizer()));
-  name_default_model(settings, context.console);
   if (!settings.dump_items.empty()) return dump_items(context, source, engine->tokenizer());
   warn_beyond_training(*engine, *std::max_element(settings.eval_lengths.begin(), settings.eval_lengths.end()),
                        context.console);

@@ -283,7 +283,7 @@ std::unique_ptr<PrefillMethod> make_entropy_method(const PrefillOptions& options
 Entry entropyinfer_entry() {
   return {
       .method = {.name = "entropyinfer",
-                 .summary = "reads and keeps by entropies of attention",
+                 .summary = "reads and keeps by attention entropies",
                  .paper = "Xu et al., 2026, arXiv 2606.09508",
                  .changes = "budgets by entropies of sampled attention, ragged per kv_head, blocks by peak scores; "
                             "compression repeats",
