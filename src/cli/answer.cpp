@@ -69,11 +69,9 @@ Result<Answer> answer(const CommandContext& context, Session& session, const Ans
   // When reading has begun: what is wrong with a request has been said by then.
   bool first = before.prompt_tokens == 0;
   callbacks.on_progress = [&](const PrefillProgress& state) {
-    if (std::exchange(first, false)) {
-      if (request.names_model) name_default_model(context.settings, context.console);
-      warn_about_context(session.engine(), context.settings, context.console);
-    }
-    progress.update(state.done, state.total, state.elapsed_s);
+    if (std::exchange(first, false) && request.introduces_model)
+      introduce_model(session.engine(), context.settings, context.console);
+    progress.update(state);
     if (state.done < state.total) return;
     progress.finish();
     if (request.stream) context.console.lead(request.intro);

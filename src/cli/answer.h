@@ -31,7 +31,7 @@ struct AnswerRequest {
   bool stream = true;               // print the text as it comes
   std::string intro = {};           // shown in front of it, on stderr
   bool json = false;                // an object also when Ctrl-C comes before the first token
-  bool names_model = true;          // says which model it is when none was asked for, before the first reading
+  bool introduces_model = true;     // before the first reading, say what introduce_model does
   GenerateOptions options = {};
   std::function<Status()> on_prompt_read = {};  // before the first token
 };

@@ -94,9 +94,7 @@ class Bench {
   Status fill() {
     if (test_.depth == 0) return {};
     Progress progress(context_.console, "filling the context");
-    return session_->prefill(part(0, test_.depth), [&](const PrefillProgress& state) {
-      progress.update(state.done, state.total, state.elapsed_s);
-    });
+    return session_->prefill(part(0, test_.depth), [&](const PrefillProgress& state) { progress.update(state); });
   }
 
   Status rewind() {
@@ -109,9 +107,7 @@ class Bench {
   Status once(int64_t count) {
     if (test_.n_prompt > 0) {
       Progress progress(context_.console, test_.name());
-      return session_->prefill(part(test_.depth, count), [&](const PrefillProgress& state) {
-        progress.update(state.done, state.total, state.elapsed_s);
-      });
+      return session_->prefill(part(test_.depth, count), [&](const PrefillProgress& state) { progress.update(state); });
     }
     for (const int32_t token : part(test_.depth, count)) EI_RETURN_IF_ERROR(session_->decode(token));
     return {};

@@ -20,7 +20,7 @@ namespace ei::cli {
 namespace {
 // One message of a conversation, answered on the screen.
 Result<RunReport> say(const CommandContext& context, Session& session, Conversation& conversation,
-                      const std::string& message) {
+                      const std::string& message, bool introduces_model) {
   EI_RETURN_IF_ERROR(check_text(message, "the message"));
   RunReport report;
   EI_RETURN_IF_ERROR(conversation.say(message, [&](const Conversation::Turn& turn) -> Result<std::string> {
@@ -35,6 +35,7 @@ Result<RunReport> say(const CommandContext& context, Session& session, Conversat
                                              .cached = kept,
                                              .stream = !json,
                                              .json = json,
+                                             .introduces_model = introduces_model,
                                              .options = generate_options(context.settings, context.interrupts)}));
     report = std::move(made.report);
     return report.text;
@@ -75,6 +76,8 @@ class Talk {
       EI_ASSIGN_OR_RETURN(const std::optional<int> code, answer_to(*message));
       if (code) return *code;
     } else if (terminal_) {
+      introduce_model(session_.engine(), settings, context_.console);
+      introduced_ = true;
       context_.console.note("/help lists the commands, Ctrl-D leaves");
     }
     for (;;) {
@@ -148,7 +151,7 @@ class Talk {
     unanswered_.reset();
     const Result<RunReport> report = [&] {
       const HiddenTyping hidden(terminal_);
-      return say(context_, session_, conversation_, message);
+      return say(context_, session_, conversation_, message, !introduced_);
     }();
     if (!report.ok()) {
       // At a terminal a message that cannot be answered costs itself, not the conversation.
@@ -182,6 +185,7 @@ class Talk {
   Conversation& conversation_;
   const bool terminal_ = ::isatty(STDIN_FILENO) == 1;
   LineEditor editor_;
+  bool introduced_ = false;                  // the model, before the first question
   std::string about_{};                      // texts for the next message
   std::optional<std::string> unanswered_{};  // a message whose reading was interrupted
   std::optional<RunReport> last_{};

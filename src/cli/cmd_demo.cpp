@@ -15,6 +15,7 @@
 #include "cli/demo_pace.h"
 #include "cli/kv_options.h"
 #include "cli/method_options.h"
+#include "cli/progress.h"
 #include "cli/setup.h"
 #include "engine/prompt.h"
 #include "eval/demo_text.h"
@@ -49,12 +50,12 @@ Result<Settings> with_length(const CommandContext& context, const Engine& engine
   if (!asked) settings.demo_tokens = std::min(wanted, patient_tokens(pace));
   const auto estimate = [&](int64_t tokens) {
     return str_format("%lld tokens with full attention take about %s here", static_cast<long long>(tokens),
-                      format_seconds(pace.seconds(tokens)).c_str());
+                      about_seconds(pace.seconds(tokens)).c_str());
   };
   std::string line = "Estimate, from a short text: " + estimate(settings.demo_tokens);
   if (settings.demo_tokens < wanted) {
     line += str_format(" (shortened: %lld would take %s; --tokens %lld reads them all)", static_cast<long long>(wanted),
-                       format_seconds(pace.seconds(wanted)).c_str(), static_cast<long long>(wanted));
+                       about_seconds(pace.seconds(wanted)).c_str(), static_cast<long long>(wanted));
   }
   context.console.note(line);
   return settings;
@@ -150,7 +151,7 @@ Result<Reading> read_with(const CommandContext& context, const Engine& engine, c
                                {.prompt = prompt,
                                 .stream = !settings.json,
                                 .intro = "Answer (" + method + "):" + (own.console.stderr_is_terminal() ? " " : "\n"),
-                                .names_model = false,
+                                .introduces_model = false,
                                 .options = generate_options(settings, context.interrupts)});
   // From here on there is something to show: an interrupt only stops what follows.
   context.interrupts.enter(Interrupts::Phase::kPrompt);
@@ -220,6 +221,7 @@ Result<int> command_demo(const CommandContext& context) {
   const std::vector<text::Message> messages = {{.role = "user", .content = story.text + "\n\n" + story.question}};
   EI_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt,
                       chat.apply(messages, engine->tokenizer(), /*add_generation_prompt=*/true));
+  warn_about_context(*engine, settings, context.console);
   introduce(context, story, prompt.size());
   std::vector<Reading> readings;
   for (const std::string& method : settings.demo_methods) {

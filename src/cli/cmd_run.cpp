@@ -32,7 +32,7 @@ Status write_logits(const CommandContext& context, Session& session, std::span<c
         const std::string_view bytes(reinterpret_cast<const char*>(logits.data()), logits.size_bytes());
         if (written.ok()) written = file.put(bytes);
       },
-      [&](const PrefillProgress& state) { progress.update(state.done, state.total, state.elapsed_s); });
+      [&](const PrefillProgress& state) { progress.update(state); });
   context.interrupts.enter(Interrupts::Phase::kOutside);
   EI_RETURN_IF_ERROR(status);
   EI_RETURN_IF_ERROR(written);

@@ -135,8 +135,7 @@ Result<int> command_serve(const CommandContext& context) {
   // Listens before the model is loaded: who asks meanwhile is told so, and a port that is taken is known at once.
   EI_ASSIGN_OR_RETURN(const std::unique_ptr<server::Server> running, server::Server::listen(options));
   EI_ASSIGN_OR_RETURN(engine, load_engine(settings, context.console));
-  name_default_model(settings, context.console);
-  warn_about_context(*engine, settings, context.console);
+  introduce_model(*engine, settings, context.console);
   if (open) context.console.warn("others can reach this server, and it asks for no key: give --api-key-file");
   EI_RETURN_IF_ERROR(add_engine_options(context, *engine, options));
   EI_RETURN_IF_ERROR(running->serve(*engine, std::move(options)));

@@ -82,7 +82,7 @@ struct LineEditor::Editor {
   }
   void remember(const std::string& message) const {
     HistEvent event;
-    if (message.find('\n') == std::string::npos) history(past, &event, H_ENTER, message.c_str());
+    history(past, &event, H_ENTER, message.c_str());
   }
 
   EditLine* edit = nullptr;

@@ -178,10 +178,14 @@ Binding without_effect(const char* name, const char* why) {
           .is_switch = true};
 }
 
-Binding without_effect(const char* name, const char* why, const std::vector<std::string>& follow) {
+Binding without_effect(const char* name, const char* why, const std::vector<std::string>& choices) {
   Binding binding = without_effect(name, why);
+  binding.set = [=, note = binding.set](Settings& settings, const std::string& value) -> Status {
+    if (!value.empty()) EI_RETURN_IF_ERROR(check_choice(value, choices));
+    return note(settings, value);
+  };
   binding.is_switch = false;
-  binding.follow = follow;
+  binding.may_be_bare = true;
   return binding;
 }
 

@@ -27,8 +27,7 @@ struct Binding {
   bool is_switch = false;                                    // takes no value on the command line
   bool repeats = false;                                      // given twice: the values are joined
   char joint = ',';                                          // by this
-  std::vector<std::string> follow =
-      {};  // not empty: the value may be left out, and is the next word only if one of these
+  bool may_be_bare = false;                                  // the value may be left out in front of another flag
 };
 
 // Between the values of an option whose values may hold anything.
@@ -46,8 +45,8 @@ Binding toggle(bool Settings::*field);
 Binding texts(std::vector<std::string> Settings::*field);
 // A switch of llama.cpp that is accepted and changes nothing; `why` goes to Settings::notes.
 Binding without_effect(const char* name, const char* why);
-// The same with a value; one of `follow` may stand behind it.
-Binding without_effect(const char* name, const char* why, const std::vector<std::string>& follow);
+// The same where one of `choices` may stand behind it.
+Binding without_effect(const char* name, const char* why, const std::vector<std::string>& choices);
 Binding choice(std::string Settings::*field, const std::vector<std::string>& choices);
 Binding whole_list(std::vector<int64_t> Settings::*field, int64_t low, int64_t high);
 Binding choice_list(std::vector<std::string> Settings::*field, const std::vector<std::string>& choices);

@@ -66,15 +66,27 @@ constexpr std::array<Exclusion, 17> kExclusions = {{
     {"output", "json", kBench},
 }};
 
-Binding layers_on_gpu() {
-  Binding binding = without_effect("--gpu-layers", "--device says where all layers compute (--list-devices)");
+// A whole number, or one of `words`, that changes nothing.
+Binding number_without_effect(const char* name, const char* why, const std::vector<std::string>& words = {}) {
+  Binding binding = without_effect(name, why);
   const auto note = binding.set;
-  binding.set = [note](Settings& settings, const std::string& value) -> Status {
-    if (value == "all" || value == "auto") return note(settings, value);
-    EI_RETURN_IF_ERROR(parse_whole(value, -1, kNoLimit));
+  binding.set = [note, words](Settings& settings, const std::string& value) -> Status {
+    const bool word = std::find(words.begin(), words.end(), value) != words.end();
+    if (!word) EI_RETURN_IF_ERROR(parse_whole(value, -1, kNoLimit));
     return note(settings, value);
   };
   binding.is_switch = false;
+  return binding;
+}
+
+// on, off or auto; alone it is on, as elsewhere.
+Binding color() {
+  Binding binding = choice(&Settings::color, {"on", "off", "auto"});
+  const auto set = binding.set;
+  binding.set = [set](Settings& settings, const std::string& value) {
+    return set(settings, value.empty() ? "on" : value);
+  };
+  binding.may_be_bare = true;
   return binding;
 }
 
@@ -223,10 +235,18 @@ std::vector<Option> llama_options() {
               without_effect("--jinja", "chat templates are always Jinja")}),
       silent({"-cnv --conversation", "", "accepted: chat is a conversation, run answers once", kRun | kChat,
               without_effect("--conversation", "chat is a conversation, run answers once")}),
+      silent({"-i --interactive", "", "accepted: chat is interactive, run answers once", kRun | kChat,
+              without_effect("--interactive", "chat is interactive, run answers once")}),
+      silent({"--keep", "N", "accepted: there is no context shift", kGenerate,
+              number_without_effect("--keep", "a full context always ends the answer")}),
+      silent({"--log-disable", "", "accepted: nothing but progress, timings and notes is logged", kSamples,
+              without_effect("--log-disable", "2>/dev/null leaves out what goes to stderr")}),
       silent({"-fa --flash-attn", "on|off|auto", "accepted: attention never stores its scores", kCompute | kBench,
               without_effect("--flash-attn", "attention never stores its scores", on_off)}),
       silent({"-ngl --gpu-layers --n-gpu-layers", "N", "accepted: --device says where all layers compute",
-              kCompute | kBench, layers_on_gpu()}),
+              kCompute | kBench,
+              number_without_effect("--gpu-layers", "--device says where all layers compute (--list-devices)",
+                                    {"all", "auto"})}),
       silent({"--no-warmup", "", "accepted: nothing is run in front", kGenerate,
               without_effect("--no-warmup", "nothing is run in front")}),
       silent({"--simple-io", "", "accepted: lines are read as they come", kGenerate,
@@ -303,7 +323,7 @@ std::vector<Option> other_options() {
       {"--json", "", "report as JSON on stdout", kReports, toggle(&Settings::json)},
       {"--options", "", "list the options of all methods, as docs/options.md has them", kMethods,
        toggle(&Settings::list_options)},
-      {"--color", "WHEN", "on, off or auto", kEvery, choice(&Settings::color, {"on", "off", "auto"})},
+      {"--color", "WHEN", "on, off or auto", kEvery, color()},
       {"-v --verbose", "", "say more on stderr", kEvery, toggle(&Settings::verbose)},
       {"--log-file", "FILE", "append what goes to stderr with -v to this file too, without colour and progress bar",
        kEvery, filled(&Settings::log_file)},

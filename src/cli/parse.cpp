@@ -116,9 +116,8 @@ Status read_flags(unsigned commands, std::string_view command_name, std::span<co
       continue;
     }
     if (!value && option->binding.is_switch) value = "1";
-    if (const std::vector<std::string>& follow = option->binding.follow; !value && !follow.empty()) {
-      const bool there =
-          i + 1 < arguments.size() && std::find(follow.begin(), follow.end(), arguments[i + 1]) != follow.end();
+    if (!value && option->binding.may_be_bare) {
+      const bool there = i + 1 < arguments.size() && !arguments[i + 1].starts_with('-');
       value = there ? arguments[++i] : "";
     }
     if (!value && i + 1 < arguments.size()) value = arguments[++i];

@@ -192,6 +192,10 @@ TEST(Parse, SwitchesOfLlamaCppAreAcceptedWithANote) {
   EXPECT_EQ(
       parse_words("run", {"--no-escape", "--no-context-shift", "--no-perf", "--check-tensors", "-nkvo"})->notes.size(),
       5u);
+  EXPECT_EQ(parse_words("chat", {"-i", "--log-disable", "--keep", "-1", "--keep", "64"})->notes.size(), 3u);
+  EXPECT_FALSE(parse_words("chat", {"--keep", "some"}).ok());
+  EXPECT_EQ(parse_words("chat", {"--color", "-i"})->color, "on");
+  EXPECT_EQ(parse_words("chat", {"--color", "off"})->color, "off");
 }
 
 TEST(Parse, HelpAndVersionAreGivenWhateverElseIsWrong) {

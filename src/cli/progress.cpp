@@ -14,44 +14,46 @@ constexpr double kLineIntervalSeconds = 3.0;
 constexpr int64_t kMostCells = 32;
 constexpr int64_t kFewestCells = 8;
 
-// "12 s", "40 s", "3 min": no more digits than can be known.
-std::string about(double seconds) {
+std::string rate_text(const BarState& state) {
+  if (state.elapsed_s <= 0 || state.done <= 0) return "";
+  const double rate = static_cast<double>(state.done) / state.elapsed_s;
+  const std::string left = state.done < state.total ? ", about " + about_seconds(state.left_s) + " left" : "";
+  return str_format(", %.0f tokens/s", rate) + left;
+}
+}  // namespace
+
+std::string about_seconds(double seconds) {
   constexpr double kMinute = 60;
   const double step = seconds < 20 ? 1 : seconds < 1.5 * kMinute ? 5 : kMinute;
   const double rounded = std::max(1.0, std::round(seconds / step)) * step;
   return step < kMinute ? str_format("%.0f s", rounded) : str_format("%.0f min", rounded / kMinute);
 }
 
-std::string rate_text(const BarState& state) {
-  if (state.elapsed_s <= 0 || state.done <= 0) return "";
-  const double rate = static_cast<double>(state.done) / state.elapsed_s;
-  const std::string left = state.done < state.total ? ", about " + about(state.left_s) + " left" : "";
-  return str_format(", %.0f tokens/s", rate) + left;
+double PromptClock::left_s(const PrefillProgress& now) {
+  const auto done = static_cast<double>(now.done);
+  const auto total = static_cast<double>(now.total);
+  if (now.done <= 0) return 0;
+  if (!marks_.empty() && (done < marks_.back().done || now.pairs < marks_.back().pairs))
+    marks_.clear();  // another prompt
+  const bool within_chunk = marks_.empty() ? now.pairs <= 0 : now.pairs <= marks_.back().pairs;
+  if (within_chunk && marks_.empty()) return now.elapsed_s / done * (total - done);
+  if (within_chunk) return std::max(0.0, left_s_ - (now.elapsed_s - elapsed_s_));
+  const double rest_s = std::max(0.0, now.elapsed_s - now.attention_s);
+  left_s_ = rest_s / done * (total - done) + now.attention_s / now.pairs * pairs_left(done, total, now.pairs);
+  elapsed_s_ = now.elapsed_s;
+  marks_.push_back({done, now.pairs});
+  return left_s_;
 }
-}  // namespace
 
-double PromptClock::left_s(int64_t done, int64_t total, double elapsed_s) {
-  const auto now = static_cast<double>(done);
-  const auto end = static_cast<double>(total);
-  if (done <= 0) return 0;
-  if (!marks_.empty() && now < marks_.back().done) marks_.clear();  // another prompt
-  const auto half = std::find_if(marks_.begin(), marks_.end(), [&](const Mark& mark) { return 2 * mark.done >= now; });
-  const bool tells = half != marks_.end() && half->done < now && half->elapsed_s > 0.1;  // less than that is noise
-  double growth = 0;
-  double linear = elapsed_s / now;
-  if (tells && half != marks_.begin()) {
-    // What it took to begin is neither: a parabola through the first mark, the one halfway and now.
-    const Mark& first = marks_.front();
-    const double late = (elapsed_s - half->elapsed_s) / (now - half->done);
-    const double early = (half->elapsed_s - first.elapsed_s) / (half->done - first.done);
-    growth = std::max(0.0, (late - early) / (now - first.done));
-    linear = std::max(0.0, late - growth * (now + half->done));
-  } else if (tells) {
-    growth = std::max(0.0, (elapsed_s / now - half->elapsed_s / half->done) / (now - half->done));
-    linear = std::max(0.0, elapsed_s / now - growth * now);
-  }
-  marks_.push_back({now, elapsed_s});
-  return linear * (end - now) + growth * (end * end - now * now);
+// A parabola through the beginning, halfway and now: with what stood in the cache before, pairs grow by c d + b d^2.
+double PromptClock::pairs_left(double done, double total, double pairs) const {
+  const auto half = std::find_if(marks_.begin(), marks_.end(), [&](const Mark& mark) { return 2 * mark.done >= done; });
+  const double left = total - done;
+  if (half == marks_.end()) return pairs / done * left * (1 + total / done);  // a first chunk: b d^2
+  const double late = (pairs - half->pairs) / (done - half->done);
+  const double early = half->pairs / half->done;
+  const double growth = std::max(0.0, (late - early) / done);
+  return left * (late + growth * (done - half->done + left));
 }
 
 double RoundsClock::left_s(int64_t done, int64_t total, int64_t round, double elapsed_s) {
@@ -88,8 +90,8 @@ Progress::Progress(const Console& console, std::string label)
 
 Progress::~Progress() { finish(); }
 
-void Progress::update(int64_t done, int64_t total, double elapsed_s) {
-  update({.done = done, .total = total, .elapsed_s = elapsed_s, .left_s = clock_.left_s(done, total, elapsed_s)});
+void Progress::update(const PrefillProgress& state) {
+  update({.done = state.done, .total = state.total, .elapsed_s = state.elapsed_s, .left_s = clock_.left_s(state)});
 }
 
 void Progress::update_rounds(int64_t done, int64_t total, int64_t round, double elapsed_s) {

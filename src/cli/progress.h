@@ -6,8 +6,12 @@
 #include <vector>
 
 #include "cli/console.h"
+#include "engine/session.h"
 
 namespace ei::cli {
+
+// "12 s", "40 s", "3 min": no more digits than can be known.
+std::string about_seconds(double seconds);
 
 struct BarState {
   int64_t done = 0;  // tokens
@@ -19,18 +23,22 @@ struct BarState {
 // fit is left out, the rate first, then the bar itself.
 std::string bar_text(const std::string& label, const BarState& state, int64_t columns);
 
-// Seconds that are left of a prompt. Its time is a d + b d^2, for attention grows with what has been read: b comes from
-// where half of it had been.
+// Seconds that are left of a prompt: attention's by the query-key pairs to come, the rest's by the tokens. Pairs are
+// counted and not timed, so how they grow (a d + b d^2, from where half of the text had been) has no noise.
 class PromptClock {
  public:
-  double left_s(int64_t done, int64_t total, double elapsed_s);
+  double left_s(const PrefillProgress& now);
 
  private:
   struct Mark {
     double done;
-    double elapsed_s;
+    double pairs;
   };
-  std::vector<Mark> marks_;
+  double pairs_left(double done, double total, double pairs) const;
+
+  std::vector<Mark> marks_;  // behind whole chunks
+  double left_s_ = 0;        // at the last one
+  double elapsed_s_ = 0;
 };
 
 // The same of several rounds that cost alike, each of `round` tokens: what whole ones took tells most.
@@ -50,7 +58,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  void update(int64_t done, int64_t total, double elapsed_s);
+  void update(const PrefillProgress& state);
   // The same where somebody knows better how much is left: several prompts of unequal length.
   void update(const BarState& state);
   // The same of several rounds of `round` tokens each.

@@ -123,6 +123,11 @@ void warn_about_context(const Engine& engine, const Settings& settings, const Co
                           static_cast<long long>(settings.ctx_size), engine.config().context));
 }
 
+void introduce_model(const Engine& engine, const Settings& settings, const Console& console) {
+  name_default_model(settings, console);
+  warn_about_context(engine, settings, console);
+}
+
 void warn_beyond_training(const Engine& engine, int64_t tokens, const Console& console) {
   if (!beyond_training(engine, tokens)) return;
   console.warn(str_format("a text of %lld tokens is longer than the %lld this model was trained for",

@@ -32,6 +32,8 @@ int64_t capped_threads(int64_t threads, const Console& console);
 int64_t chunk_tokens(const Settings& settings);
 Result<std::unique_ptr<Engine>> load_engine(const Settings& settings, const Console& console);
 void warn_about_context(const Engine& engine, const Settings& settings, const Console& console);
+// Both, when it is known that the model will read something.
+void introduce_model(const Engine& engine, const Settings& settings, const Console& console);
 void warn_beyond_training(const Engine& engine, int64_t tokens, const Console& console);
 // `goes_on`: more will be asked about the same text, so a compression must not lose it.
 Result<std::unique_ptr<Session>> new_session(const Engine& engine, const Settings& settings, const CancelToken& cancel,

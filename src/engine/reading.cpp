@@ -51,6 +51,8 @@ Status Session::State::begin_prompt(std::span<const int32_t> tokens, int64_t wan
   const auto total = static_cast<int64_t>(next.tokens.size());
   if (next.sparse) EI_RETURN_IF_ERROR(planner->begin_prompt(next.first + total));
   next.start_s = now_s();
+  next.attention_before_s = stats.attention_s;
+  next.pairs_before = stats.pairs;
   stream->enter(Phase::kPrompt, total);
   logits.resize(static_cast<size_t>(model.config().vocab));
   prompt = std::move(next);
@@ -74,7 +76,11 @@ Status Session::State::read_chunk(int64_t most, const LogitsFn& on_logits, const
   double shown_s = start;
   const auto show = [&](int64_t done) {
     shown_s = now_s();
-    progress({.done = done, .total = total, .elapsed_s = shown_s - now.start_s});
+    progress({.done = done,
+              .total = total,
+              .elapsed_s = shown_s - now.start_s,
+              .attention_s = stats.attention_s - now.attention_before_s,
+              .pairs = stats.pairs - now.pairs_before});
   };
   if (progress) {
     // A chunk of a large model takes long: its layers show in between.

@@ -41,6 +41,9 @@ struct PrefillProgress {
   int64_t done = 0;  // prompt tokens processed
   int64_t total = 0;
   double elapsed_s = 0;
+  // Of the whole chunks so far: their attention's share of elapsed_s, and how many query-key pairs that was.
+  double attention_s = 0;
+  double pairs = 0;
 };
 
 class Session {

@@ -48,6 +48,8 @@ struct Session::State {
     int64_t shown = 0;  // from this position on logits are somebody's business: in front of it a view is read again
     bool sparse = false;
     double start_s = 0;
+    double attention_before_s = 0;  // of the session's own figures, when it began
+    double pairs_before = 0;
     int64_t left() const { return static_cast<int64_t>(tokens.size()) - done; }
   };
   std::optional<Reading> prompt{};

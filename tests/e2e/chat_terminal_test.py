@@ -21,15 +21,15 @@ HAS_LIBEDIT = "libedit" in subprocess.run(["ldd", PROGRAM], text=True, capture_o
 class Chat:
     """The program with a terminal as stdin and stderr; what it answers goes into a pipe."""
 
-    def __init__(self, *more):
+    def __init__(self, *more, model=("-m", MODEL)):
         self.terminal, slave = os.openpty()
         self.slave = slave
         environment = {**os.environ, "TERM": "xterm", "NO_COLOR": "1", "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"}
-        self.process = subprocess.Popen([PROGRAM, "chat", "-m", MODEL, "--temp", "0", "-n", "4", "-t", "1", *more],
+        self.process = subprocess.Popen([PROGRAM, "chat", *model, "--temp", "0", "-n", "4", "-t", "1", *more],
                                         stdin=slave, stderr=slave, stdout=subprocess.PIPE, env=environment,
                                         start_new_session=True)  # libedit hands signals on to the whole group
         self.shown = ""
-        self.wait_for("> ")
+        self.greeting = self.wait_for("> ")
 
     def wait_for(self, text):
         """Returns what was shown up to there, and forgets it."""
@@ -92,6 +92,17 @@ class ChatTerminal(unittest.TestCase):
         self.assertEqual(self.users_words(chat), ["first line\nsecond line\n\nthird line", "alone"])
         chat.leave()
 
+    def test_which_model_answers_is_said_before_the_first_question(self):
+        chat = Chat("-c", "200000", model=())
+        for words in ("no -m FILE", "beyond the 131072 tokens"):
+            self.assertEqual(chat.greeting.count(words), 1, chat.greeting)
+        chat.type("hello\n")
+        later = chat.wait_for("in the context")
+        self.assertNotIn("no -m FILE", later)
+        self.assertNotIn("beyond the", later)
+        chat.wait_for("> ")
+        chat.leave()
+
     def test_commands_do_what_help_says(self):
         text = pathlib.Path(self.folder.name, "text.txt")
         text.write_text("\ufeffThe pass key is 48213.\n")
@@ -141,7 +152,9 @@ class ChatTerminal(unittest.TestCase):
         chat.say("hello")
         chat.say("\x1b[A there")  # up, then typed on
         chat.say("abc\x1b[D\x1b[Dx")  # two to the left
-        self.assertEqual(self.users_words(chat), ["hello", "hello there", "axbc"])
+        chat.say("two\nlines")
+        chat.say("\x1b[A of it")  # a pasted message comes back whole
+        self.assertEqual(self.users_words(chat), ["hello", "hello there", "axbc", "two\nlines", "two\nlines of it"])
         chat.leave()
 
     def test_what_is_typed_meanwhile_stays_out_of_the_bar_and_is_not_lost(self):
