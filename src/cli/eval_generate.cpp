@@ -4,12 +4,12 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/units.h"
+#include "cli/eval_conditions.h"
 #include "cli/eval_methods.h"
 #include "cli/input.h"
 #include "cli/progress.h"
@@ -18,6 +18,7 @@
 #include "engine/prompt.h"
 #include "eval/items/source.h"
 #include "eval/run/generation.h"
+#include "eval/run/outdated.h"
 #include "eval/run/predictions.h"
 #include "eval/run/report_data.h"
 #include "eval/run/result_file.h"
@@ -48,18 +49,6 @@ Result<eval::ItemSource> open_source(const Settings& settings, const text::Token
   }
   EI_ASSIGN_OR_RETURN(options.frame, eval::make_chat_frame(tokenizer, chat));
   return eval::ItemSource::open(std::move(options));
-}
-
-// What results depend on beside their item and method.
-std::string conditions(const Settings& settings, const Engine& engine) {
-  const nlohmann::ordered_json object = {
-      {"model", std::filesystem::path(engine.file().path()).filename().string()},
-      {"model_hash", str_format("%016llx", static_cast<unsigned long long>(engine.model_hash()))},
-      {"seed", settings.eval_seed},
-      {"depths", settings.eval_depths},
-      {"haystack", std::filesystem::path(settings.haystack).filename().string()},
-      {"question", settings.question_agnostic ? "agnostic" : "aware"}};
-  return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 // Prompts that are read, and about what that costs: attention is as dear as all the rest at 16k tokens.
@@ -183,6 +172,31 @@ Result<int> dump_items(const CommandContext& context, const eval::ItemSource& so
   return 0;
 }
 
+// The file of --out with the results that this run would get as well.
+Result<eval::ResultFile> open_results(const CommandContext& context, const Engine& engine,
+                                      const eval::ItemSource& source, std::span<const eval::MethodSpec> methods) {
+  const std::string& folder = context.settings.eval_out;
+  EI_ASSIGN_OR_RETURN(eval::ResultFile file, eval::ResultFile::open(folder, eval_conditions(context.settings, engine)));
+  EI_ASSIGN_OR_RETURN(const eval::Outdated outdated, eval::drop_outdated(file, source, methods));
+  if (outdated.all() > 0)
+    context.console.note(
+        str_format("%s in %s taken out: %lld of other items with the same names, %lld of other options "
+                   "of a method; what this run asks for is answered anew",
+                   counted(outdated.all(), "result").c_str(), one_line(folder).c_str(),
+                   static_cast<long long>(outdated.of_other_items), static_cast<long long>(outdated.of_other_options)));
+  return file;
+}
+
+// Another program's answers count as they are now, whatever was said before.
+Status keep_predictions(const std::vector<eval::ItemResult>& results, eval::ResultFile& file) {
+  for (const eval::ItemResult& result : results) {
+    const eval::ItemResult* known = file.find(result.item, result.method);
+    if (known != nullptr && known->predictions == result.predictions) continue;
+    EI_RETURN_IF_ERROR(file.add(result));
+  }
+  return {};
+}
+
 std::string notes_of(const Settings& settings, const Engine& engine) {
   return str_format(
       "%s, seed %lld, %s, question %s; %s.\n", std::filesystem::path(engine.file().path()).filename().c_str(),
@@ -201,14 +215,13 @@ Result<int> evaluate_generated(const CommandContext& context) {
                        context.console);
   std::optional<eval::ResultFile> file;
   if (!settings.eval_out.empty()) {
-    EI_ASSIGN_OR_RETURN(file, eval::ResultFile::open(settings.eval_out, conditions(settings, *engine)));
+    EI_ASSIGN_OR_RETURN(file, open_results(context, *engine, source, methods));
   }
   std::vector<eval::ItemResult> results;
   if (!settings.predictions.empty()) {
     EI_ASSIGN_OR_RETURN(const std::string text, read_text_file(settings.predictions, "file of predictions"));
     EI_ASSIGN_OR_RETURN(results, eval::score_predictions(source, text));
-    for (const eval::ItemResult& result : results)
-      if (file && !file->has(result.item, result.method)) EI_RETURN_IF_ERROR(file->add(result));
+    if (file) EI_RETURN_IF_ERROR(keep_predictions(results, *file));
   }
   GeneratedEvaluation evaluation(context, *engine, source, std::move(methods));
   EI_RETURN_IF_ERROR(evaluation.run(file, results));

@@ -8,6 +8,7 @@
 #include "cli/parse.h"
 #include "cli/setup.h"
 #include "policy/kv/method.h"
+#include "policy/kv/option_table.h"
 #include "policy/prefill/option_table.h"
 
 namespace ei::cli {
@@ -28,6 +29,14 @@ std::string reading_text(const policy::PrefillOptions& options) {
   for (const auto& spec : policy::prefill_option_table())
     text += std::string(spec.name) + "=" + value_text(spec.get(options)) + ",";
   return text;
+}
+
+// What prompts and caches are treated by, defaults included: a default that changes later changes the text.
+std::string resolved_text(const policy::PrefillOptions& prefill, const policy::KvOptions& kv) {
+  std::string text = policy::exact_text(prefill);
+  for (const auto& spec : policy::kv_option_table())
+    if (spec.read(kv)) text += " " + std::string(spec.name) + "=" + value_text(spec.get(kv));
+  return text.substr(text.find_first_not_of(' '));
 }
 
 // "snapkv:kv-budget=512": the method, with its own options on top of what was said for all.
@@ -65,6 +74,7 @@ Result<std::vector<eval::MethodSpec>> eval_method_specs(const Settings& settings
     spec.label = own.method;
     for (const auto& [option, value] : own.method_options) spec.label += ":" + option + "=" + value;
     spec.reading = reading_text(prefill);
+    spec.options = resolved_text(prefill, kv);
     const std::unique_ptr<policy::KvMethod> compresses = policy::make_kv_method(kv, {});
     spec.samples = compresses != nullptr &&
                    (compresses->needs().accumulated || compresses->needs().queries == policy::QuerySource::kSampled);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -157,6 +158,82 @@ TEST_F(GeneratedEval, GoesOnWhereItWasKilled) {
   expect_line(run(arguments({"--tasks", "num", "--seed", "2"})), 2, "take another --out");
 }
 
+// A file of LongBench's trec with a text of its own.
+std::string trec_file(const std::string& name, const std::string& word) {
+  const json object = {{"task", "trec"},
+                       {"prompt", "The " + word + " went down the river.\nType:"},
+                       {"gold", {{"answers", {"Boat"}}, {"all_classes", {"Boat", "River"}}}}};
+  return "longbench:" + write_file(name, object.dump() + "\n");
+}
+
+TEST_F(GeneratedEval, AnswersItemsOfOneNameEachForItself) {
+  const std::string boat = trec_file("boat.jsonl", "boat");
+  const std::string horse = trec_file("horse.jsonl", "old horse");
+  const std::vector<std::string> one = {"--methods", "full,snapkv:kv-budget=32:kv-window=8", "--tasks", boat};
+  std::vector<std::string> both = one;
+  both.back() = boat + "," + horse;
+  ASSERT_EQ(run(arguments(both)).code, 0);
+  const auto two = answers_of(items());
+  EXPECT_EQ(two.size(), 4u) << items();
+  EXPECT_TRUE(two.count({"trec/1024/1", "full"})) << "the second file is answered as well";
+  // Another file under the same name: the old answers go, those of a task that is not asked for stay.
+  std::vector<std::string> other = one;
+  other.back() = horse + ",num";
+  const Outcome first = run(arguments({"--methods", "full", "--tasks", "num", "-n", "1"}));
+  ASSERT_EQ(first.code, 0) << first.err;
+  other.back() = horse;
+  const Outcome outcome = run(arguments(other));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("4 results in " + out() + " taken out: 4 of other items"), std::string::npos)
+      << outcome.err;
+  std::map<std::string, std::string> hashes;
+  for (const json& line : lines_of(items())) hashes[line["item"]] = line["item_hash"];
+  EXPECT_EQ(hashes.size(), 2u) << items();
+  EXPECT_TRUE(hashes.count("trec/1024/0") == 1 && hashes.count("num/1024/0") == 1) << items();
+  const Outcome again = run(arguments(other));
+  EXPECT_EQ(again.err.find("taken out"), std::string::npos) << again.err;
+}
+
+TEST_F(GeneratedEval, GoesOnUnderTheSameConditionsOnly) {
+  const std::vector<std::string> words = {"--tasks", "num", "-n", "1", "--methods", "full"};
+  ASSERT_EQ(run(arguments(words)).code, 0);
+  const std::string before = items();
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), words.begin(), words.end());
+    return run(arguments(more));
+  };
+  expect_line(with({"-ctk", "q8_0"}), 2, "(cache_keys: f16, now q8_0): take another --out");
+  expect_line(with({"--device", "ggml"}), 2, "device: cpu, now ggml");
+  expect_line(with({"--rope-freq-base", "12345"}), 2, "overrides: {}, now {\"{arch}.rope.freq_base\":12345.0}");
+  expect_line(run(Invocation{.arguments = arguments(words), .variables = {{"EI_CPU_ISA", "scalar"}}}), 2, "computes: ");
+  EXPECT_EQ(items(), before);
+  EXPECT_EQ(with({"-ctk", "f16", "--device", "cpu", "-t", "2"}).code, 0) << "defaults that are said, and threads";
+  EXPECT_EQ(items(), before);
+}
+
+TEST_F(GeneratedEval, AnswersAnewWhatAMethodDidWithOtherDefaults) {
+  const std::vector<std::string> words = {"--tasks", "num", "-n", "1", "--methods", "full,snapkv"};
+  ASSERT_EQ(run(arguments(words)).code, 0);
+  const std::vector<json> before = lines_of(items());
+  ASSERT_EQ(before.size(), 2u);
+  const std::string options = before[1]["options"];
+  EXPECT_NE(options.find("kv-policy=snapkv kv-budget="), std::string::npos) << options;
+  // As an earlier version would have left it, whose snapkv had another window.
+  std::string text = items();
+  const size_t at = text.find("kv-window=");
+  ASSERT_NE(at, std::string::npos);
+  text.replace(at, 10, "kv-window=1");
+  std::ofstream(out() + "/items.jsonl", std::ios::trunc) << text;
+  const Outcome outcome = run(arguments(words));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("0 of other items with the same names, 1 of other options"), std::string::npos)
+      << outcome.err;
+  const std::vector<json> after = lines_of(items());
+  ASSERT_EQ(after.size(), 2u);
+  EXPECT_EQ(after[1]["options"], options);
+  EXPECT_EQ(after[0]["prompt_s"], before[0]["prompt_s"]) << "full attention is not answered again";
+}
+
 TEST_F(GeneratedEval, AsksBehindTheCompression) {
   const Outcome outcome = run(arguments({"--tasks", "num,chat", "-n", "1", "--question-agnostic", "--kv-budget", "50%",
                                          "--methods", "full,snapkv,entropyinfer"}));
@@ -246,16 +323,24 @@ TEST_F(GeneratedEval, ChoosesTheLikeliestLetterOnce) {
 TEST_F(GeneratedEval, ScoresWhatSomebodyElseGenerated) {
   const std::vector<std::string> words = {"--tasks", "num", "-n", "2", "--methods", "full"};
   ASSERT_EQ(run(arguments(words)).code, 0);
-  std::string predictions;
-  for (const json& line : lines_of(items())) {
-    const std::string said = line["index"] == 0 ? "It is " + line["answers"][0].get<std::string>() : "nothing";
-    predictions += json({{"item", line["item"]}, {"method", "other"}, {"prediction", said}}).dump() + "\n";
-  }
+  const std::vector<json> lines = lines_of(items());
+  const auto predictions = [&](const std::string& first) {
+    std::string text;
+    for (const json& line : lines) {
+      const std::string said = line["index"] == 0 ? first : "nothing";
+      text += json({{"item", line["item"]}, {"method", "other"}, {"prediction", said}}).dump() + "\n";
+    }
+    return text;
+  };
+  const std::string right = "It is " + lines.at(0)["answers"][0].get<std::string>();
   std::vector<std::string> more = words;
-  more.insert(more.end(), {"--predictions", write_file("said.jsonl", predictions)});
+  more.insert(more.end(), {"--predictions", write_file("said.jsonl", predictions(right))});
   const Outcome outcome = run(arguments(more));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("| other | 2 | 50.0 ["), std::string::npos) << outcome.out;
+  // What it says the next time takes the place of that.
+  more.back() = write_file("said_again.jsonl", predictions("no idea"));
+  EXPECT_NE(run(arguments(more)).out.find("| other | 2 | 0.0 ["), std::string::npos);
   more.back() = write_file("wrong.jsonl", "{\"item\": \"num/1024/7\", \"method\": \"m\", \"prediction\": \"\"}\n");
   expect_line(run(arguments(more)), 2, "line 1 of the predictions: no item num/1024/7");
 }

@@ -1,5 +1,6 @@
 #include "eval/items/source.h"
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -28,12 +29,20 @@ Result<ItemSource> ItemSource::open(SourceOptions options) {
   const ChatFrame& frame = source.options_.frame;
   source.frame_tokens_ = static_cast<int64_t>(std::max(frame.head.size(), frame.next.size()) + frame.answer.size());
   if (!source.options_.has_template) source.frame_tokens_ += 4;  // the lead
+  std::vector<int64_t>& lengths = source.options_.lengths;
+  for (auto length = lengths.begin(); length != lengths.end();)
+    length = std::find(lengths.begin(), length, *length) == length ? length + 1 : lengths.erase(length);
+  // Items of a task are counted on from file to file, behind those that are generated.
+  std::map<std::string, int64_t> count;
+  for (const std::string& task : tasks)
+    if (task.find(':') == std::string::npos) count[task] = source.options_.samples;
   for (const std::string& task : tasks) {
     std::vector<std::pair<std::string, size_t>> members;  // of a file: task and item
     if (task.find(':') != std::string::npos) {
       EI_ASSIGN_OR_RETURN(std::vector<Item> items, read_item_file(task));
       for (Item& item : items) {
         if (item.index >= source.options_.samples) continue;
+        item.index = count[item.task]++;
         members.emplace_back(item.task, source.from_files_.size());
         source.from_files_.push_back(std::move(item));
       }

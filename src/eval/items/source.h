@@ -17,7 +17,7 @@ namespace ei::eval {
 struct SourceOptions {
   std::vector<std::string> tasks;  // names, groups, KIND:FILE
   std::vector<int64_t> lengths;
-  int64_t samples = 10;  // of each task and length; of files, at most
+  int64_t samples = 10;  // of each task and length; of each file, at most
   int64_t depths = 10;   // single facts stand at so many places in turn
   uint64_t seed = 1;
   std::function<Haystack(uint64_t seed)> haystack{};

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <thread>
 
+#include "eval/items/item_hash.h"
 #include "eval/metrics.h"
 
 namespace ei::eval {
@@ -59,7 +60,7 @@ Result<std::string> likeliest_letter(const Item& item, Session& session) {
 class ItemRun {
  public:
   ItemRun(const Engine& engine, const Item& item, const ItemPrompt& prompt, const AnswerOptions& options)
-      : engine_(engine), item_(item), prompt_(prompt), options_(options) {}
+      : engine_(engine), item_(item), prompt_(prompt), options_(options), hash_(item_hash(item, prompt)) {}
 
   // Reads the prompt once, and answers with each of the methods, as many at the same time as the options say.
   Status answer(const std::vector<const MethodSpec*>& group, std::map<const MethodSpec*, ItemResult>& results) {
@@ -135,6 +136,8 @@ class ItemRun {
                       .index = item_.index,
                       .depth = item_.depth,
                       .method = method.label,
+                      .item_hash = hash_,
+                      .options = method.options,
                       .turn_scores = {},
                       .predictions = {},
                       .answers = item_.turns[0].gold.answers,
@@ -180,6 +183,7 @@ class ItemRun {
   const Item& item_;
   const ItemPrompt& prompt_;
   const AnswerOptions& options_;
+  const std::string hash_;
 };
 
 using Groups = std::map<std::string, std::vector<const MethodSpec*>>;

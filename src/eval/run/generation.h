@@ -19,6 +19,7 @@ struct MethodSpec {
   std::string label;       // names it in results: "snapkv kv-budget=10%"
   SessionOptions session;  // with prefill and kv options
   std::string reading;     // methods of the same text read prompts alike
+  std::string options;     // all of them, defaults resolved: of another text, results are others
   bool samples = false;    // its compression wants queries from all over the prompt, or all of them: read apart
 };
 

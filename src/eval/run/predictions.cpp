@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "eval/items/item_hash.h"
+
 namespace ei::eval {
 namespace {
 
@@ -47,6 +49,7 @@ Result<ItemResult> score_prediction(const ItemSource& source, const Prediction& 
   result.method = prediction.method;
   result.predictions = prediction.texts;
   result.answers = item.turns[0].gold.answers;
+  result.item_hash = item_hash(item, prompt);
   result.prompt_tokens = prompt.tokens();
   result.truncated = prompt.truncated;
   for (size_t i = 0; i < item.turns.size(); ++i) {

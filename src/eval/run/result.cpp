@@ -11,6 +11,8 @@ std::string result_line(const ItemResult& r) {
                                    {"index", r.index},
                                    {"depth", r.depth},
                                    {"method", r.method},
+                                   {"item_hash", r.item_hash},
+                                   {"options", r.options},
                                    {"score", r.score},
                                    {"turn_scores", r.turn_scores},
                                    {"predictions", r.predictions},
@@ -63,7 +65,9 @@ Result<ItemResult> parse_result(const std::string& line) {
     object.at("compressed_tokens").get_to(r.compressed_tokens);
     object.at("prompt_s").get_to(r.prompt_s);
     object.at("decode_s").get_to(r.decode_s);
-    r.compress_s = object.value("compress_s", 0.0);                      // files of earlier versions have none,
+    r.item_hash = object.value("item_hash", "");                         // files of earlier versions have none,
+    r.options = object.value("options", "");                             // nor this,
+    r.compress_s = object.value("compress_s", 0.0);                      // nor this,
     r.kv_bytes_peak = object.value("kv_bytes_peak", int64_t{0});         // nor this
     r.acted = {.prefill = object.value("prefill_acted", r.density < 1),  // nor these
                .kv = object.value("kv_acted", r.compressions > 0),

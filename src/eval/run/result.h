@@ -18,6 +18,8 @@ struct ItemResult {
   int64_t index = 0;
   double depth = -1;
   std::string method;                    // label
+  std::string item_hash;                 // of what was read and what is right (items/item_hash.h)
+  std::string options;                   // what the method was, all defaults resolved; empty: another program
   double score = 0;                      // mean of the turns'
   std::vector<double> turn_scores;       // [turns]
   std::vector<std::string> predictions;  // [turns]

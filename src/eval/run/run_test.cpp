@@ -81,11 +81,42 @@ TEST_F(ResultFiles, DropALineThatWasNotWrittenToItsEnd) {
   EXPECT_EQ(std::filesystem::file_size(path), whole);
 }
 
+TEST_F(ResultFiles, CountTheLastOfSeveralResultsOfAnItemAndMethod) {
+  {
+    auto file = open();
+    ASSERT_TRUE(file->add(result_of("vt", 0, "full", 0.25)).ok());
+    ASSERT_TRUE(file->add(result_of("vt", 1, "full", 1)).ok());
+    ASSERT_TRUE(file->add(result_of("vt", 0, "full", 0.75)).ok());
+    EXPECT_EQ(file->find("vt/4096/0", "full")->score, 0.75);
+  }
+  const auto again = open();
+  ASSERT_EQ(again->results().size(), 2u);
+  EXPECT_EQ(again->results()[0].score, 0.75);
+  EXPECT_EQ(again->find("vt/4096/0", "snapkv"), nullptr);
+}
+
+TEST_F(ResultFiles, AreRewrittenWithoutWhatIsOutdated) {
+  {
+    auto file = open();
+    for (int64_t i = 0; i < 4; ++i) ASSERT_TRUE(file->add(result_of("vt", i, "full", 1)).ok());
+    ASSERT_TRUE(file->drop([](const ItemResult& r) { return r.index % 2 == 0; }).ok());
+    EXPECT_FALSE(file->has("vt/4096/0", "full"));
+    EXPECT_TRUE(file->has("vt/4096/1", "full"));
+    ASSERT_TRUE(file->add(result_of("vt", 0, "full", 0.5)).ok()) << "it goes on behind what stayed";
+  }
+  const auto again = open();
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  ASSERT_EQ(again->results().size(), 3u);
+  EXPECT_EQ(again->results()[1].index, 3);
+  EXPECT_EQ(again->results()[2].score, 0.5);
+}
+
 TEST_F(ResultFiles, RefuseOtherConditionsAndOtherFiles) {
   const std::string path = open()->path();
   const auto other = open("{\"seed\":2}");
   ASSERT_FALSE(other.ok());
-  EXPECT_NE(other.error().message.find("take another --out"), std::string::npos);
+  EXPECT_NE(other.error().message.find("(seed: 1, now 2): take another --out"), std::string::npos)
+      << other.error().message;
   std::ofstream(path, std::ios::app) << "no JSON\n";
   const auto damaged = open();
   ASSERT_FALSE(damaged.ok());

@@ -1,0 +1,98 @@
+// Items of files as a run asks for them, and what tells them apart.
+#include "eval/items/source.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "eval/items/item_hash.h"
+#include "support/embedded_engine.h"
+
+namespace ei::eval {
+namespace {
+
+class SourcesOfFiles : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / ("ei_sources_" + std::to_string(::getpid()));
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string write(const std::string& name, const std::vector<nlohmann::json>& objects) const {
+    const std::string path = (folder_ / name).string();
+    std::ofstream file(path);
+    for (const nlohmann::json& object : objects) file << object.dump() << "\n";
+    return path;
+  }
+
+  static const text::Tokenizer& tokenizer() { return embedded_engine().tokenizer(); }
+  static ItemSource open(std::vector<std::string> tasks, std::vector<int64_t> lengths = {512}, int64_t samples = 10) {
+    SourceOptions options;
+    options.tasks = std::move(tasks);
+    options.lengths = std::move(lengths);
+    options.samples = samples;
+    options.tokenizer = &tokenizer();
+    const auto chat = text::ChatTemplate::parse(tokenizer().chat_template(), tokenizer());
+    options.frame = *make_chat_frame(tokenizer(), *chat);
+    auto source = ItemSource::open(std::move(options));
+    EXPECT_TRUE(source.ok()) << source.error().message;
+    return std::move(*source);
+  }
+  static Item only(const ItemSource& source) {
+    EXPECT_EQ(source.refs().size(), 1u);
+    auto item = source.make(source.refs()[0]);
+    EXPECT_TRUE(item.ok()) << item.error().message;
+    return item.ok() ? *item : Item{};
+  }
+  static std::string hash_of(const ItemSource& source) {
+    const Item item = only(source);
+    return item_hash(item, *source.prompt(item));
+  }
+  static nlohmann::json question(const std::string& task, const std::string& context, const std::string& answer = "a") {
+    return {{"task", task}, {"context", context}, {"question", "q"}, {"answers", {answer}}};
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(SourcesOfFiles, NameEveryItemOnceWhateverFilesShareATask) {
+  const std::string first = write("one.jsonl", {question("num", "c1"), question("num", "c2")});
+  const std::string second = write("two.jsonl", {question("num", "c3"), question("own", "c4")});
+  const ItemSource source = open({"jsonl:" + first, "jsonl:" + second, "num"}, {512, 512, 600}, 2);
+  std::set<std::string> ids;
+  std::set<std::string> contexts;
+  for (const ItemRef& ref : source.refs()) {
+    EXPECT_TRUE(ids.insert(ref.id).second) << ref.id;
+    contexts.insert(source.make(ref)->context);
+    EXPECT_EQ(source.make(ref)->id(), ref.id);
+  }
+  EXPECT_EQ(ids.size(), 12u) << "two generated and four from files at each of two lengths";
+  for (const char* context : {"c1", "c2", "c3", "c4"}) EXPECT_EQ(contexts.count(context), 1u) << context;
+  EXPECT_EQ(source.make(source.refs().back())->context,
+            open({"num"}, {600}, 2).make({"num", 600, 1, SIZE_MAX, "num/600/1"})->context)
+      << "a generated item stays what it is alone";
+}
+
+TEST_F(SourcesOfFiles, TellItemsOfOneNameApart) {
+  const auto hash = [&](const nlohmann::json& object) {
+    return hash_of(open({"jsonl:" + write("x.jsonl", {object})}));
+  };
+  const nlohmann::json plain = question("t", "a text");
+  EXPECT_EQ(hash(plain), hash(plain));
+  std::set<std::string> hashes = {hash(plain), hash(question("t", "another text")), hash(question("t", "a text", "b"))};
+  for (const auto& [name, value] : std::map<std::string, nlohmann::json>{
+           {"question", "which?"}, {"metric", "exact"}, {"max_new_tokens", 9}, {"answers", {"a", "b"}}}) {
+    nlohmann::json other = plain;
+    other[name] = value;
+    EXPECT_TRUE(hashes.insert(hash(other)).second) << name;
+  }
+  EXPECT_EQ(hashes.size(), 7u);
+}
+
+}  // namespace
+}  // namespace ei::eval
