@@ -162,8 +162,7 @@ Result<int> dump_items(const CommandContext& context, const eval::ItemSource& so
   for (const eval::ItemRef& ref : source.refs()) {
     EI_ASSIGN_OR_RETURN(const eval::Item item, source.make(ref));
     EI_ASSIGN_OR_RETURN(const eval::ItemPrompt prompt, source.prompt(item));
-    EI_ASSIGN_OR_RETURN(const std::string line, eval::dumped_item(item, prompt, tokenizer));
-    lines += line;
+    lines += eval::dumped_item(item, prompt, tokenizer);
   }
   EI_RETURN_IF_ERROR(write_whole(context.settings.dump_items, lines));
   name_default_model(context.settings, context.console);

@@ -345,6 +345,22 @@ TEST_F(GeneratedEval, ScoresWhatSomebodyElseGenerated) {
   expect_line(run(arguments(more)), 2, "line 1 of the predictions: no item num/1024/7");
 }
 
+TEST_F(GeneratedEval, DumpsItemsThatWereCutInsideACharacter) {
+  std::string text;
+  for (int i = 0; i < 700; ++i) text += "森林里有";
+  const json object = {{"task", "dureader"}, {"prompt", text}, {"gold", {"森"}}};
+  const std::string file = "longbench:" + write_file("zh.jsonl", object.dump() + "\n");
+  const std::string path = write_file("zh_dump.jsonl", "");
+  const Outcome outcome = run({"eval", "--tasks", file, "--lengths", "1000,1001,1002", "--dump-items", path});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  int broken = 0;
+  for (const json& line : lines_of(contents(path))) {
+    EXPECT_EQ(line["truncated"], true);
+    broken += line["prompt_is_exact"] == true ? 0 : 1;
+  }
+  EXPECT_GT(broken, 0);
+}
+
 TEST_F(GeneratedEval, DumpsItemsAndListsTasks) {
   const std::string path = write_file("items_dump.jsonl", "");
   const Outcome outcome = run({"eval", "--tasks", "vt", "-n", "2", "--lengths", "1k", "--dump-items", path});

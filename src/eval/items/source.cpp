@@ -7,6 +7,7 @@
 
 #include "eval/items/files.h"
 #include "eval/items/registry.h"
+#include "text/utf8.h"
 
 namespace ei::eval {
 namespace {
@@ -18,6 +19,20 @@ uint64_t seed_of(uint64_t seed, const ItemRef& ref) {
   uint64_t hash = 0xcbf29ce484222325ull ^ seed * 1000003u;
   for (const char c : ref.id) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
   return hash >> 8;  // generators multiply it
+}
+
+// Where a text lost its middle, the token in front of the gap or behind it may be a part of a character only.
+std::string whole_characters(std::string_view text) {
+  std::string whole;
+  for (size_t at = 0, length = 0; at < text.size(); at += length)
+    if (text::utf8_step(text.substr(at), &length) == text::Utf8::kCharacter) whole += text.substr(at, length);
+  return whole;
+}
+
+// Is `text` read as these tokens?
+bool gives(const text::Tokenizer& tokenizer, const std::string& text, const std::vector<text::Token>& tokens) {
+  const auto again = tokenizer.tokenize(text, {.add_bos_eos = true, .parse_special = true});
+  return again.ok() && *again == tokens;
 }
 
 }  // namespace
@@ -88,18 +103,16 @@ Result<ItemPrompt> ItemSource::prompt(const Item& item) const {
   return make_item_prompt(item, *options_.tokenizer, item.plain ? plain_ : options_.frame, item.length);
 }
 
-Result<std::string> dumped_item(const Item& item, const ItemPrompt& prompt, const text::Tokenizer& tokenizer) {
+std::string dumped_item(const Item& item, const ItemPrompt& prompt, const text::Tokenizer& tokenizer) {
   std::vector<text::Token> first = prompt.context;
   first.insert(first.end(), prompt.turns[0].begin(), prompt.turns[0].end());
   const bool begins = tokenizer.adds_bos() && !first.empty() && first[0] == tokenizer.bos();
-  const std::string text = tokenizer.detokenize(std::span(first).subspan(begins ? 1 : 0), true);
-  EI_ASSIGN_OR_RETURN(const std::vector<text::Token> again,
-                      tokenizer.tokenize(text, {.add_bos_eos = true, .parse_special = true}));
+  const std::string text = whole_characters(tokenizer.detokenize(std::span(first).subspan(begins ? 1 : 0), true));
   nlohmann::ordered_json turns = nlohmann::ordered_json::array();
   for (size_t i = 0; i < item.turns.size(); ++i) {
     const ItemTurn& turn = item.turns[i];
     turns.push_back({{"question", turn.question},
-                     {"prompt", tokenizer.detokenize(prompt.turns[i], true)},
+                     {"prompt", whole_characters(tokenizer.detokenize(prompt.turns[i], true))},
                      {"tokens", prompt.turns[i]},
                      {"answers", turn.gold.answers},
                      {"classes", turn.gold.classes}});
@@ -114,11 +127,11 @@ Result<std::string> dumped_item(const Item& item, const ItemPrompt& prompt, cons
                                          {"lead", item.lead},
                                          {"choices", item.choices},
                                          {"truncated", prompt.truncated},
-                                         {"context", tokenizer.detokenize(prompt.context, true)},
+                                         {"context", whole_characters(tokenizer.detokenize(prompt.context, true))},
                                          {"tokens", prompt.context},
                                          {"turns", turns},
                                          {"prompt", text},
-                                         {"prompt_is_exact", again == first}};
+                                         {"prompt_is_exact", gives(tokenizer, text, first)}};
   return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

@@ -54,8 +54,8 @@ class ItemSource {
 };
 
 // An item as a line of JSON: context and turns as text and as tokens, metric, gold; and `prompt`, the text up to the
-// first answer without the token that tokenizers put in front themselves. `prompt_is_exact`: tokenized as a whole,
-// control tokens included, it gives the same tokens.
-Result<std::string> dumped_item(const Item& item, const ItemPrompt& prompt, const text::Tokenizer& tokenizer);
+// first answer without the token that tokenizers put in front themselves, and without what a cut left of a character.
+// `prompt_is_exact`: tokenized as a whole, control tokens included, it gives the same tokens.
+std::string dumped_item(const Item& item, const ItemPrompt& prompt, const text::Tokenizer& tokenizer);
 
 }  // namespace ei::eval

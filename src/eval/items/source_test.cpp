@@ -1,4 +1,4 @@
-// Items of files as a run asks for them, and what tells them apart.
+// Items of files as a run asks for them: names, and what a cut leaves of a text.
 #include "eval/items/source.h"
 
 #include <gtest/gtest.h>
@@ -11,6 +11,7 @@
 
 #include "eval/items/item_hash.h"
 #include "support/embedded_engine.h"
+#include "text/utf8.h"
 
 namespace ei::eval {
 namespace {
@@ -92,6 +93,29 @@ TEST_F(SourcesOfFiles, TellItemsOfOneNameApart) {
     EXPECT_TRUE(hashes.insert(hash(other)).second) << name;
   }
   EXPECT_EQ(hashes.size(), 7u);
+}
+
+TEST_F(SourcesOfFiles, DumpTextsThatWereCutInsideACharacter) {
+  // Chinese is spelled in bytes by this vocabulary, so most cuts fall inside a character.
+  std::string chinese;
+  for (int i = 0; i < 400; ++i) chinese += "\xe6\xa3\xae\xe6\x9e\x97\xe9\x87\x8c\xe6\x9c\x89";
+  int broken = 0;
+  for (int64_t length = 300; length < 306; ++length) {
+    const ItemSource source = open({"jsonl:" + write("zh.jsonl", {question("zh", chinese)})}, {length});
+    const Item item = only(source);
+    const auto prompt = source.prompt(item);
+    ASSERT_TRUE(prompt.ok());
+    ASSERT_TRUE(prompt->truncated);
+    const auto line = nlohmann::json::parse(dumped_item(item, *prompt, tokenizer()));
+    const std::string text = line["prompt"];
+    EXPECT_TRUE(text::valid_utf8(text));
+    EXPECT_EQ(text.find(text::kReplacement), std::string::npos) << "left out, not replaced";
+    const bool whole = text::valid_utf8(tokenizer().detokenize(prompt->context, true));
+    broken += whole ? 0 : 1;
+    EXPECT_EQ(line["prompt_is_exact"].get<bool>(), whole);
+    EXPECT_EQ(line["tokens"].size(), prompt->context.size()) << "the tokens are all there";
+  }
+  EXPECT_GT(broken, 0);
 }
 
 }  // namespace
