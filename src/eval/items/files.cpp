@@ -1,5 +1,6 @@
 #include "eval/items/files.h"
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -12,10 +13,12 @@ using Json = nlohmann::json;
 constexpr FileKind kKinds[] = {
     {"longbench", "LongBench v1: context, input, answers, dataset; or prompt, gold, task (MiniLongBench)"},
     {"longbench2", "LongBench v2: context, question, choice_A to choice_D, answer"},
-    {"infinitebench", "InfiniteBench: context, input, answer; the file's name says the task"},
+    {"infinitebench", "InfiniteBench but code_run, math_calc: context, input, answer; the file's name says the task"},
     {"jsonl", "context, question, answers; perhaps task, metric, max_new_tokens"},
 };
 constexpr int64_t kStandardAnswer = 64;
+constexpr std::string_view kLetters = "ABCD";
+constexpr const char* kBrokenFunction = "Exactly one function of the code above has an error that makes it crash.";
 
 std::string text_at(const Json& object, const char* key) {
   const auto found = object.find(key);
@@ -72,47 +75,95 @@ Result<Item> longbench_item(const Json& object, const std::string&) {
   return item;
 }
 
+// Four choices, of which the answer names one by its letter.
+struct Choices {
+  std::string question;
+  std::vector<std::string> texts;  // of A to D
+  std::string letter;              // the right one's
+};
+
+void ask_for_letter(const Choices& choices, Item& item) {
+  item.lead = "The correct answer is (";
+  ItemTurn turn;
+  turn.question = "Which of the choices is right?\n" + choices.question + "\n";
+  for (size_t i = 0; i < choices.texts.size(); ++i) {
+    item.choices.emplace_back(1, kLetters[i]);
+    turn.question += str_format("(%c) ", kLetters[i]) + choices.texts[i] + "\n";
+  }
+  turn.question += "Answer as in \"The correct answer is (A)\".";
+  turn.gold.answers = {choices.letter};
+  item.turns = {std::move(turn)};
+}
+
 Result<Item> longbench2_item(const Json& object, const std::string&) {
   Item item;
   item.task = "longbench2";
   EI_ASSIGN_OR_RETURN(item.metric, find_metric("letter"));
   item.context = text_at(object, "context");
   item.max_new = 16;
-  item.lead = "The correct answer is (";
-  ItemTurn turn;
-  turn.question = "Which of the choices is right?\n" + text_at(object, "question") + "\n";
-  for (const char* letter : {"A", "B", "C", "D"}) {
-    const std::string choice = text_at(object, (std::string("choice_") + letter).c_str());
-    if (choice.empty()) return make_error(ErrorKind::kUsage, "choice_%s is missing", letter);
-    turn.question += str_format("(%s) ", letter) + choice + "\n";
-    item.choices.emplace_back(letter);
+  Choices choices{.question = text_at(object, "question"), .texts = {}, .letter = text_at(object, "answer")};
+  for (const char letter : kLetters) {
+    choices.texts.push_back(text_at(object, str_format("choice_%c", letter).c_str()));
+    if (choices.texts.back().empty()) return make_error(ErrorKind::kUsage, "choice_%c is missing", letter);
   }
-  turn.question += "Answer as in \"The correct answer is (A)\".";
-  turn.gold.answers = {text_at(object, "answer")};
-  item.turns = {std::move(turn)};
+  ask_for_letter(choices, item);
   return item;
+}
+
+// InfiniteBench's options are a list, and its answer is the text of the right one, or its letter behind that text.
+Result<Choices> listed_choices(const Json& object) {
+  Choices choices{.question = text_at(object, "input"), .texts = texts_at(object, "options"), .letter = {}};
+  if (choices.texts.size() != kLetters.size())
+    return make_error(ErrorKind::kUsage, "%zu options instead of four", choices.texts.size());
+  const std::vector<std::string> answers = texts_at(object, "answer");
+  if (answers.empty()) return Error{ErrorKind::kUsage, "the answers are missing"};
+  const auto right = std::find(choices.texts.begin(), choices.texts.end(), answers[0]);
+  const std::string& last = answers.back();
+  if (right != choices.texts.end()) {
+    choices.letter = kLetters[static_cast<size_t>(right - choices.texts.begin())];
+  } else if (last.size() == 1 && kLetters.find(last) != std::string_view::npos) {
+    choices.letter = last;
+  } else {
+    return make_error(ErrorKind::kUsage, "the answer '%s' is none of the options", one_line(answers[0]).c_str());
+  }
+  return choices;
 }
 
 Result<Item> infinite_item(const Json& object, const std::string& path) {
   struct Set {
     std::string_view metric;
-    int64_t max_new;
+    int64_t max_new;     // as the benchmark has it
+    bool whole = false;  // the answer is right as a whole or not at all
   };
   static const std::map<std::string, Set> sets = {
-      {"passkey", {"first_number", 32}},      {"number_string", {"first_number", 32}},
-      {"kv_retrieval", {"word", 64}},         {"math_find", {"math", 32}},
-      {"longbook_qa_eng", {"f1", 64}},        {"longbook_qa_chn", {"f1_zh", 64}},
-      {"longbook_sum_eng", {"rouge_l", 512}}, {"longdialogue_qa_eng", {"word", 40}},
+      {"passkey", {"first_number", 6, true}},
+      {"number_string", {"first_number", 12, true}},
+      {"kv_retrieval", {"word", 50, true}},
+      {"math_find", {"math", 3, true}},
+      {"longbook_qa_eng", {"f1", 40}},
+      {"longbook_qa_chn", {"f1_zh", 40}},
+      {"longbook_sum_eng", {"rouge_l", 1200}},
+      {"longbook_choice_eng", {"letter", 40}},
+      {"longdialogue_qa_eng", {"found_any", 40}},
+      {"code_debug", {"letter", 5}},
   };
   Item item;
   item.task = stem_of(path);
   const auto set = sets.find(item.task);
   if (set == sets.end())
-    return make_error(ErrorKind::kUsage, "no task of InfiniteBench that is scored here is called '%s'",
+    return make_error(ErrorKind::kUsage,
+                      "no scored task of InfiniteBench is called '%s'; code_run and math_calc are not scored",
                       one_line(item.task).c_str());
   EI_ASSIGN_OR_RETURN(item.metric, find_metric(set->second.metric));
   item.max_new = set->second.max_new;
+  item.whole_answer = set->second.whole;
   item.context = text_at(object, "context");
+  if (set->second.metric == "letter") {
+    EI_ASSIGN_OR_RETURN(Choices choices, listed_choices(object));
+    if (item.task == "code_debug") choices.question = kBrokenFunction;  // its files ask nothing
+    ask_for_letter(choices, item);
+    return item;
+  }
   item.turns = {{.question = text_at(object, "input"), .gold = {.answers = texts_at(object, "answer")}}};
   return item;
 }

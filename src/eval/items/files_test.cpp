@@ -87,6 +87,55 @@ TEST_F(ItemFiles, TakeClassesFromEitherForm) {
   }
 }
 
+TEST_F(ItemFiles, OfInfiniteBenchAskForTheLetterOfAnOption) {
+  const json options = {"red", "blue", "green", "white"};
+  for (const json& answer : {json("green"), json{"green"}, json{"green", "C"}, json("C")}) {
+    const json object = {{"context", "c"}, {"input", "Which colour?"}, {"options", options}, {"answer", answer}};
+    const Item item = only("infinitebench:" + write("longbook_choice_eng.jsonl", object.dump() + "\n"));
+    ASSERT_NE(item.metric, nullptr);
+    EXPECT_EQ(item.metric->name, "letter");
+    EXPECT_EQ(item.choices, (std::vector<std::string>{"A", "B", "C", "D"}));
+    EXPECT_NE(item.turns.at(0).question.find("Which colour?\n(A) red\n(B) blue\n"), std::string::npos);
+    EXPECT_EQ(item.turns[0].gold.answers, std::vector<std::string>{"C"});
+    EXPECT_EQ(score_of(*item.metric, item.turns[0].gold, item.lead + "C) green"), 1);
+  }
+  const auto message = [&](const json& object) {
+    const auto items = read_item_file("infinitebench:" + write("longbook_choice_eng.jsonl", object.dump() + "\n"));
+    return items.ok() ? std::string("read") : items.error().message;
+  };
+  EXPECT_NE(message({{"context", "c"}, {"options", {"a", "b"}}, {"answer", "a"}}).find("2 options instead of four"),
+            std::string::npos);
+  EXPECT_NE(message({{"context", "c"}, {"options", options}, {"answer", "pink"}}).find("'pink' is none of the options"),
+            std::string::npos);
+  EXPECT_NE(message({{"context", "c"}, {"options", options}}).find("the answers are missing"), std::string::npos);
+}
+
+TEST_F(ItemFiles, OfInfiniteBenchAskWhichFunctionIsBroken) {
+  const json object = {{"context", "c"}, {"input", ""}, {"options", {"f", "g", "h", "main"}}, {"answer", {"g"}}};
+  const Item item = only("infinitebench:" + write("code_debug.jsonl", object.dump() + "\n"));
+  EXPECT_NE(item.turns.at(0).question.find("has an error that makes it crash.\n(A) f\n(B) g\n"), std::string::npos);
+  EXPECT_EQ(item.turns[0].gold.answers, std::vector<std::string>{"B"});
+  EXPECT_EQ(item.max_new, 5);
+}
+
+TEST_F(ItemFiles, OfInfiniteBenchNameTheTasksThatAreNotScored) {
+  for (const char* task : {"code_run", "math_calc", "other"}) {
+    const json object = {{"context", "c"}, {"input", "q"}, {"answer", 3}};
+    const auto items = read_item_file("infinitebench:" + write(std::string(task) + ".jsonl", object.dump() + "\n"));
+    ASSERT_FALSE(items.ok()) << task;
+    EXPECT_NE(items.error().message.find(std::string("is called '") + task + "'"), std::string::npos);
+    EXPECT_NE(items.error().message.find("code_run and math_calc are not scored"), std::string::npos);
+  }
+}
+
+TEST_F(ItemFiles, OfInfiniteBenchFindANameInWhateverCase) {
+  const json object = {{"context", "c"}, {"input", "q"}, {"answer", {"MARY ANN", "Mary"}}};
+  const Item item = only("infinitebench:" + write("longdialogue_qa_eng.jsonl", object.dump() + "\n"));
+  for (const char* said : {"Mary.", "mary ann", "It is MARY's"})
+    EXPECT_EQ(score_of(*item.metric, item.turns[0].gold, said), 1) << said;
+  EXPECT_EQ(score_of(*item.metric, item.turns[0].gold, "Ann"), 0);
+}
+
 TEST_F(ItemFiles, NumberItemsWithinTheirTask) {
   const auto line = [](const char* task) {
     return json({{"task", task}, {"context", "c"}, {"question", "q"}, {"answer", "a"}}).dump() + "\n";

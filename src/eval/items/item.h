@@ -28,6 +28,7 @@ struct Item {
   std::string lead{};                  // what the answer is made to begin with
   const Metric* metric = nullptr;      // of every turn
   int64_t max_new = 0;                 // most tokens of an answer
+  bool whole_answer = false;           // of files: raises max_new where the right answer takes more tokens than that
   double depth = -1;                   // share of the text in front of a single fact; -1: spread, or not known
   bool plain = false;                  // never in a chat template
   std::vector<std::string> choices{};  // letters whose likelihoods are compared behind the lead

@@ -13,6 +13,7 @@ namespace ei::eval {
 namespace {
 
 constexpr size_t kGenerated = std::numeric_limits<size_t>::max();
+constexpr int64_t kBesideAnswer = 4;  // tokens: a space, a quotation mark, what tells that a number has ended
 
 // The same item whatever else a run asks for.
 uint64_t seed_of(uint64_t seed, const ItemRef& ref) {
@@ -58,6 +59,7 @@ Result<ItemSource> ItemSource::open(SourceOptions options) {
       for (Item& item : items) {
         if (item.index >= source.options_.samples) continue;
         item.index = count[item.task]++;
+        if (item.whole_answer) source.make_room_for_answers(item);
         members.emplace_back(item.task, source.from_files_.size());
         source.from_files_.push_back(std::move(item));
       }
@@ -75,6 +77,16 @@ Result<ItemSource> ItemSource::open(SourceOptions options) {
     }
   }
   return source;
+}
+
+void ItemSource::make_room_for_answers(Item& item) const {
+  for (const ItemTurn& turn : item.turns) {
+    for (const std::string& answer : turn.gold.answers) {
+      const auto tokens = options_.tokenizer->tokenize(answer, {});
+      const int64_t size = tokens.ok() ? static_cast<int64_t>(tokens->size()) : 0;
+      item.max_new = std::max(item.max_new, size + kBesideAnswer);
+    }
+  }
 }
 
 Result<Item> ItemSource::make(const ItemRef& ref) const {

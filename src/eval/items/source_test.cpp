@@ -1,4 +1,4 @@
-// Items of files as a run asks for them: names, and what a cut leaves of a text.
+// Items of files as a run asks for them: names, room for their answers, what a cut leaves of a text.
 #include "eval/items/source.h"
 
 #include <gtest/gtest.h>
@@ -116,6 +116,23 @@ TEST_F(SourcesOfFiles, DumpTextsThatWereCutInsideACharacter) {
     EXPECT_EQ(line["tokens"].size(), prompt->context.size()) << "the tokens are all there";
   }
   EXPECT_GT(broken, 0);
+}
+
+TEST_F(SourcesOfFiles, GiveAnswersTheBenchmarksTokensUnlessDigitsTakeMore) {
+  const auto most = [&](const std::string& name, const nlohmann::json& answer) {
+    const nlohmann::json object = {{"context", "c"}, {"input", "q"}, {"answer", answer}};
+    return only(open({"infinitebench:" + write(name + ".jsonl", {object})}, {2048})).max_new;
+  };
+  EXPECT_EQ(most("longbook_sum_eng", "a"), 1200);
+  EXPECT_EQ(most("longbook_qa_eng", "a"), 40);
+  EXPECT_EQ(most("longbook_qa_chn", "a"), 40);
+  EXPECT_EQ(most("longdialogue_qa_eng", "ANNA"), 40);
+  EXPECT_EQ(most("kv_retrieval", "a-b"), 50);
+  EXPECT_EQ(most("number_string", "1234"), 12);
+  EXPECT_EQ(most("passkey", "1"), 6);
+  ASSERT_EQ(tokenizer().tokenize("71432", {})->size(), 5u) << "single digits";
+  EXPECT_EQ(most("passkey", "71432"), 5 + 4);
+  EXPECT_EQ(most("math_find", 7), 1 + 4) << "and a decimal point with its digit might have followed";
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ constexpr bool kWhole = false;
 constexpr bool kFirstLine = true;
 constexpr Metric kMetrics[] = {
     {"found", "share of the gold strings in the prediction, ignoring case (RULER)", kWhole, all_found},
-    {"found_any", "any of the gold strings in the prediction (RULER qa)", kWhole, any_found},
+    {"found_any", "any of the gold strings in it, ignoring case (RULER qa, InfiniteBench dialogue)", kWhole, any_found},
     {"exact", "equal, white space at both ends aside", kWhole, best<exact_match>},
     {"f1", "F1 over bags of normalised words (LongBench, InfiniteBench)", kWhole, best<token_f1>},
     {"f1_line", "the same of the first line (LongBench triviaqa)", kFirstLine, best<token_f1>},
