@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "policy/method_choice.h"
+#include "policy/option_takers.h"
 #include "policy/registry.h"
 #include "support/parse_words.h"
 
@@ -103,14 +103,18 @@ TEST(MethodOptions, WithoutMeaningAreRefused) {
     }
   }
   EXPECT_EQ(error_of("run", {"--method", "entropyinfer", "--budget-rule", "fixed", "--alpha", "1"}),
-            "--alpha has no meaning with --budget-rule fixed; it goes with --method entropyinfer-released");
+            "--alpha has no meaning with --budget-rule fixed; it goes with --method entropyinfer-released, or with "
+            "--budget-rule growth, habit");
   EXPECT_EQ(error_of("run", {"--method", "entropyinfer", "--diffuse-share", "8"}),
             "--diffuse-share has no meaning with --budget-rule entropy; it goes with --budget-rule habit");
   EXPECT_EQ(error_of("run", {"--method", "entropyinfer", "--budget-rule", "growth", "--density", "0.1"}),
-            "--density has no meaning with --budget-rule growth; it goes with --method entropyinfer");
-  EXPECT_EQ(error_of("run", {"--method", "entropyinfer", "--budget-rule", "fixed", "--select", "peak", "--local-budget",
-                             "64"}),
-            "--local-budget has no meaning with --select peak; it goes with --method entropyinfer");
+            "--density has no meaning with --budget-rule growth; it goes with --method entropyinfer, or with "
+            "--budget-rule entropy");
+  EXPECT_EQ(
+      error_of("run",
+               {"--method", "entropyinfer", "--budget-rule", "fixed", "--select", "peak", "--local-budget", "64"}),
+      "--local-budget has no meaning with --select peak; it goes with --method entropyinfer, or with --budget-rule "
+      "entropy, habit, fixed or --select adaptive");
   EXPECT_EQ(error_of("bench", {"--method", "full", "--block", "16"})
                 .find("--block has no meaning with --method full; it goes with --method entropyinfer, "),
             0u);

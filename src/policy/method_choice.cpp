@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "policy/kv/option_table.h"
+#include "policy/option_takers.h"
 #include "policy/prefill/option_table.h"
 #include "policy/registry.h"
 
@@ -84,36 +85,6 @@ Error no_meaning(std::string_view flag, const std::string& with) {
   const std::string takers = takers_of(flag);
   return make_error(ErrorKind::kUsage, "--%s has no meaning with %s%s%s", std::string(flag).c_str(), with.c_str(),
                     takers.empty() ? "" : "; it goes with ", takers.c_str());
-}
-
-std::string takers_of(std::string_view flag) {
-  std::string takers;
-  const auto add = [&](const char* option, std::string_view name) {
-    takers += takers.empty() ? option + std::string(" ") : ", ";
-    takers += name;
-  };
-  const auto reads = [&](const auto& table, const auto& options) {
-    const auto spec = std::find_if(table.begin(), table.end(), [&](const auto& one) { return one.name == flag; });
-    return spec != table.end() && spec->read(options);
-  };
-  const auto sparse = [&](const PrefillOptions& options) {
-    return options.rule != PrefillRule::kDense && (flag == kPrefillPolicy || reads(prefill_option_table(), options));
-  };
-  for (const Method& method : methods())
-    if (sparse(method.prefill) || reads(kv_option_table(), method.kv)) add("--method", method.name);
-  if (!takers.empty()) return takers;
-  for (const PrefillEntry& rule : prefill_rules()) {
-    PrefillOptions options = find_method("entropyinfer")->prefill;
-    options.rule = {rule.name};
-    if (sparse(options)) add("--budget-rule", rule.name);
-  }
-  if (!takers.empty()) return takers;
-  for (const BlockRank rank : {BlockRank::kMidrange, BlockRank::kPeak, BlockRank::kAdaptive}) {
-    PrefillOptions options = find_method("entropyinfer")->prefill;
-    options.select = rank;
-    if (sparse(options)) add("--select", block_rank_name(rank));
-  }
-  return takers;
 }
 
 Result<PrefillOptions> prefill_options(const MethodChoice& choice) {

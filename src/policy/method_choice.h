@@ -40,8 +40,6 @@ std::vector<std::string> idle_kv_options(const MethodChoice& choice);
 std::string cause_of_full(const MethodChoice& choice, const std::string& methods);
 // Names what the option has no meaning with, and who takes it.
 Error no_meaning(std::string_view flag, const std::string& with);
-// "--method h2o, expected": whose preset reads the option; else which of the rules does.
-std::string takers_of(std::string_view flag);
 
 // "base-budget=512,select=midrange": what was given; empty when it is the plain preset.
 std::string options_text(const MethodChoice& choice);

@@ -29,6 +29,7 @@ struct OptionSpec {
   std::function<Status(Options&, const std::string& value)> set;  // the error says what is wrong with the value
   std::function<OptionValue(const Options&)> get;
   std::function<Status(const Options&)> check;  // is the value one that set() would have taken? Empty: any is
+  std::vector<std::string_view> choices{};      // of a name among several: all of them
 };
 
 // As a flag takes it.
@@ -65,6 +66,7 @@ struct OptionField {
   std::function<Status(Options&, const std::string&)> set;
   std::function<OptionValue(const Options&)> get;
   std::function<Status(const Options&)> check = {};
+  std::vector<std::string_view> choices = {};
 };
 
 inline constexpr int64_t kLargestOption = int64_t{1} << 30;
@@ -128,7 +130,9 @@ OptionField<Options> choice_field(Enum Options::*field, std::vector<std::pair<st
       if (choice == options.*field) return name;
     return std::string_view();
   };
-  return {.set = set, .get = get};
+  std::vector<std::string_view> choices;
+  for (const auto& [name, choice] : names) choices.push_back(name);
+  return {.set = set, .get = get, .check = {}, .choices = std::move(choices)};
 }
 
 }  // namespace ei::policy

@@ -22,7 +22,8 @@ KvSpec kv_spec(std::string_view name, std::string_view symbol, std::string_view 
           .read = std::move(read),
           .set = std::move(field.set),
           .get = std::move(field.get),
-          .check = std::move(field.check)};
+          .check = std::move(field.check),
+          .choices = std::move(field.choices)};
 }
 
 template <typename Enum>
@@ -65,7 +66,8 @@ bool scores_attention(const KvOptions& options) {
   return compresses(options) && entry != nullptr && entry->scores_attention;
 }
 bool measures_attention(const KvOptions& options) {
-  return scores_attention(options) || (compresses(options) && by_entropy(options.layers));
+  return scores_attention(options) ||
+         (compresses(options) && (by_entropy(options.layers) || options.share == KvShare::kDistinct));
 }
 bool draws(const KvOptions& options) {
   return compresses(options) && (options.layers == KvLayers::kEntropyShuffled || options.rule.name == "random");

@@ -52,7 +52,8 @@ PrefillSpec prefill_spec(std::string_view name, std::string_view symbol, std::st
           .read = std::move(read),
           .set = std::move(field.set),
           .get = std::move(field.get),
-          .check = std::move(field.check)};
+          .check = std::move(field.check),
+          .choices = std::move(field.choices)};
 }
 
 std::vector<PrefillSpec> make_prefill_table() {
