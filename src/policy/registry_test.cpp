@@ -86,33 +86,6 @@ TEST(Methods, HaveUniqueNamesSummariesAndValidDefaults) {
   EXPECT_EQ(find_method("entropy"), nullptr);
 }
 
-TEST(Methods, OfOthersHaveThePublishedSettings) {
-  const PrefillOptions& criti = find_method("critiprefill")->prefill;
-  EXPECT_EQ(criti.rule, PrefillRule::kFixed);
-  EXPECT_EQ(criti.segment, 512);
-  EXPECT_EQ(criti.block, 32);
-  EXPECT_EQ(criti.threshold, 4096);
-  EXPECT_EQ(criti.base_budget, 2048);
-  EXPECT_EQ(criti.layer_skip, 1);
-  EXPECT_TRUE(criti.layer_fusion);
-  EXPECT_TRUE(ranks_on_probabilities(criti));
-  EXPECT_EQ(find_method("critiprefill")->kv.rule, KvRule::kKeepAll);
-  for (const char* name : {"snapkv", "adakv"}) {
-    SCOPED_TRACE(name);
-    EXPECT_EQ(find_method(name)->prefill.rule, PrefillRule::kDense);
-    const KvOptions& kv = find_method(name)->kv;
-    EXPECT_EQ(kv.rule.name, name);
-    EXPECT_EQ(kv.budget, 1024);
-    EXPECT_EQ(kv.gap, -1);
-    EXPECT_EQ(kv.window, 32);
-    EXPECT_EQ(kv.repeat, 0);
-    EXPECT_EQ(kv.pooling, Pooling::kMax);
-    EXPECT_EQ(kv.kernel, 7);
-    EXPECT_EQ(kv.aggregate, GroupAggregate::kMean);
-    EXPECT_EQ(kv.share == KvShare::kAdaptive, std::string_view(name) == "adakv");
-  }
-}
-
 TEST(Methods, GiveFewGlobalLayersTheBudgetOfAll) {
   PrefillOptions preset = find_method("entropyinfer")->prefill;
   preset.density = 0.1;

@@ -26,7 +26,7 @@ using testing::run_kv_method;
 
 KvOptions shrunk(KvOptions options) {
   options.keep_slots(48);
-  options.window = 8;
+  options.window = std::min(options.window, 8);
   options.kernel = std::min(options.kernel, 3);
   return options;
 }
