@@ -27,7 +27,6 @@ std::unique_ptr<Session> read_session(const BatchMember& wanted, const SessionOp
   if (const policy::Method* preset = policy::find_method(wanted.method); preset && wanted.method != "full") {
     options.kv = preset->kv;
     options.kv->keep_slots(128);
-    options.kv->window = 32;
     options.kv->gap = 3;
   }
   auto made = embedded_engine().new_session(options);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -17,7 +18,7 @@ SessionOptions session_options(const policy::KvEntry& entry, int32_t budget, con
   SessionOptions options;
   options.kv = entry.preset;
   options.kv->keep_slots(budget);
-  options.kv->window = 16;
+  options.kv->window = std::min(options.kv->window, 16);
   options.cancel = cancel;
   return options;
 }

@@ -268,6 +268,48 @@ TEST(Planner, TakesTheSamplesAndTheBlocksThatAreGiven) {
   }
 }
 
+// Of `visible` blocks the sink's and the latest, `count` together.
+std::vector<int32_t> sink_and_latest(int32_t visible, int32_t count) {
+  std::vector<int32_t> blocks;
+  for (int32_t block = 0; block < visible; ++block)
+    if (block == 0 || block > visible - count) blocks.push_back(block);
+  return blocks;
+}
+
+// A method that measures nothing, by its formula: layers below `deep` read everything, the others the sink and the
+// latest, `tokens` together; segments before the threshold and the last of the prompt read everything in all layers.
+void expect_sink_and_latest(const char* method, int deep, int32_t tokens) {
+  Prompt prompt;
+  policy::PrefillOptions options = in_small(policy::find_method(method)->prefill);
+  options.base_budget = tokens;
+  const int32_t last = (kLayerShape.tokens - 1) / options.segment;
+  for (const char* name : {"reference", "cpu"}) {
+    const auto backend = make_backend(name);
+    PlannedPrompt ours(*backend, options, prompt);
+    ours.read(96);
+    for (int layer = 0; layer < kLayers; ++layer) {
+      ASSERT_EQ(ours.planner().records(layer).size(), static_cast<size_t>(last) + 1);
+      for (const policy::SegmentRecord& record : ours.planner().records(layer)) {
+        SCOPED_TRACE(::testing::Message() << name << ", layer " << layer << ", segment " << record.segment);
+        const int32_t visible = record.segment * options.segment / options.block;
+        ASSERT_EQ(record.dense, record.segment * options.segment < options.threshold || record.segment == last);
+        for (const policy::HeadRecord& head : record.heads) {
+          EXPECT_EQ(head.blocks, record.dense || layer < deep ? visible : std::min(visible, tokens / options.block));
+          if (!record.dense) {
+            EXPECT_EQ(head.chosen, sink_and_latest(visible, head.blocks));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Planner, StreamingReadsTheSinkAndTheLatestBlocks) { expect_sink_and_latest("streaming", 0, 80); }
+
+TEST(Planner, TriangleReadsTheSinkAndTheLatestBlocksInTheDeepHalfOfTheLayersButNotAtTheEnd) {
+  expect_sink_and_latest("triangle", 2, 8 + 64);
+}
+
 TEST(Planner, GivesItsMemoryBack) {
   Prompt prompt;
   const auto backend = make_backend("cpu");

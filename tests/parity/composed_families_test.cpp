@@ -16,7 +16,7 @@ class ComposedFamilies : public FamilyMethods {
       SessionOptions options;
       options.kv = preset;
       options.kv->keep_slots(kBudget);
-      options.kv->window = 16;
+      options.kv->window = std::min(options.kv->window, 16);
       options.kv->gap = -1;
       options.kv->repeat = 8;
       options.kv->rounding = policy::KvRounding::kExact;

@@ -6,6 +6,8 @@
 namespace ei::testing {
 namespace {
 
+constexpr int32_t kRepeat = 32;  // tokens between two compressions: more than one has steps
+
 // An engine whose streams say when a step has run, so that it can be cancelled between any two.
 struct SteppedEngine {
   explicit SteppedEngine(std::string_view family) {
@@ -56,6 +58,46 @@ class InterruptedFamilies : public FamilyMethods {
     options.cancel = &stepped().cancel;
     return open(*stepped().engine, options);
   }
+
+  // Interrupts the compression that comes with token `nth` behind the prompt, as `when` says, between each two of its
+  // steps. What is kept and answered then is what a session keeps and answers whose compression comes that late.
+  void interrupt_compression(SessionOptions options, int32_t policy::KvOptions::*when, int32_t nth) const {
+    const auto begun = [&](int32_t at, int32_t tokens) {
+      (*options.kv).*when = at;
+      auto session = open_stepped(options);
+      EXPECT_TRUE(session->prefill(prompt(9)).ok());
+      feed(*session, tokens);
+      return session;
+    };
+    const auto measured = begun(nth, nth - 1);
+    const int64_t before = measured->stats().compressions;
+    const int64_t all = stepped().steps_of(0, [&] { feed(*measured, 1, 20 + nth - 1); });
+    ASSERT_EQ(measured->stats().compressions, before + 1);
+    const int64_t fed = stepped().steps_of(0, [&] { feed(*measured, 1, 20 + nth); });
+    ASSERT_GT(all, fed + 1) << "a compression of one step";
+
+    int32_t tokens = nth - 1;
+    const auto session = begun(nth, tokens);
+    const int64_t evicted = session->store().evicted();
+    for (int64_t stop = fed + 1; stop < all; ++stop) {
+      stepped().steps_of(stop, [&] {
+        const Status stopped = session->decode(20 + tokens++);
+        ASSERT_FALSE(stopped.ok()) << "step " << stop << " of " << all;
+        EXPECT_EQ(stopped.error().kind, ErrorKind::kInterrupted);
+      });
+      ASSERT_EQ(session->position(), kPrompt + tokens) << "the token was fed";
+      EXPECT_EQ(session->store().evicted(), evicted);
+      EXPECT_EQ(session->stats().compressions, before);
+    }
+    feed(*session, 1, 20 + tokens++);
+    EXPECT_EQ(session->stats().compressions, before + 1);
+
+    const auto whole = begun(tokens, tokens);
+    EXPECT_EQ(kept_positions(*session), kept_positions(*whole));
+    feed(*session, 3, 90);
+    feed(*whole, 3, 90);
+    EXPECT_EQ(logits_of(*session), logits_of(*whole));
+  }
 };
 
 TEST_P(InterruptedFamilies, BetweenChunksThePromptIsReadOn) {
@@ -104,6 +146,35 @@ TEST_P(InterruptedFamilies, BetweenLayersOfAPromptItIsReadOn) {
   });
 }
 
+// While queries are observed and added up, and while the cache is compressed behind the last of them.
+TEST_P(InterruptedFamilies, BetweenLayersOfAPromptItIsReadOnAndKeepsTheSame) {
+  for_every_kv([&](SessionOptions options) {
+    options.batch = 128;
+    const std::vector<int32_t> tokens = prompt(6);
+    const auto whole = open_stepped(options);
+    const int64_t steps = stepped().steps_of(0, [&] { ASSERT_TRUE(whole->prefill(tokens).ok()); });
+    SessionOptions a_token_later = options;
+    a_token_later.kv->gap = 1;
+    const auto late = open_stepped(a_token_later);
+    ASSERT_TRUE(late->prefill(tokens).ok());
+    for (Session* one : {whole.get(), late.get()}) feed(*one, 3);
+    for (int64_t stop = 1; stop < steps; stop += 3) {
+      SCOPED_TRACE(::testing::Message() << "step " << stop << " of " << steps);
+      const auto session = open_stepped(options);
+      stepped().steps_of(stop, [&] { EXPECT_FALSE(session->prefill(tokens).ok()); });
+      const auto read = static_cast<size_t>(session->position());
+      if (read < tokens.size()) {
+        ASSERT_TRUE(session->prefill(std::span(tokens).subspan(read)).ok());
+      }
+      feed(*session, 3);
+      const Session& same = read < tokens.size() ? *whole : *late;  // the next token makes up for a compression
+      EXPECT_EQ(session->stats().compressions, 1);
+      EXPECT_EQ(kept_positions(*session), kept_positions(same));
+      EXPECT_EQ(logits_of(*session), logits_of(same));
+    }
+  });
+}
+
 TEST_P(InterruptedFamilies, BetweenLayersOfATokenItIsFedAgain) {
   for_every_generation([&](SessionOptions options) {
     options.kv->repeat = 0;
@@ -125,41 +196,19 @@ TEST_P(InterruptedFamilies, BetweenLayersOfATokenItIsFedAgain) {
   });
 }
 
+// The first compression, a token behind the prompt.
 TEST_P(InterruptedFamilies, BetweenLayersOfACompressionNothingIsDroppedAndTheNextTokenMakesUpForIt) {
   for_every_kv([&](SessionOptions options) {
-    options.kv->gap = 1;
     options.kv->repeat = 0;
-    const auto measured = open_stepped(options);
-    ASSERT_TRUE(measured->prefill(prompt(9)).ok());
-    const int64_t all = stepped().steps_of(0, [&] { ASSERT_TRUE(measured->decode(20).ok()); });
-    ASSERT_EQ(measured->stats().compressions, 1);
-    const int64_t fed = stepped().steps_of(0, [&] { ASSERT_TRUE(measured->decode(21).ok()); });
-    ASSERT_GT(all, fed + 1) << "a compression of one step";
+    interrupt_compression(options, &policy::KvOptions::gap, 1);
+  });
+}
 
-    const auto session = open_stepped(options);
-    ASSERT_TRUE(session->prefill(prompt(9)).ok());
-    int32_t tokens = 0;
-    for (int64_t stop = fed + 1; stop < all; ++stop) {
-      stepped().steps_of(stop, [&] {
-        const Status stopped = session->decode(20 + tokens++);
-        ASSERT_FALSE(stopped.ok()) << "step " << stop << " of " << all;
-        EXPECT_EQ(stopped.error().kind, ErrorKind::kInterrupted);
-      });
-      ASSERT_EQ(session->position(), kPrompt + tokens) << "the token was fed";
-      EXPECT_TRUE(session->store().exact());
-      EXPECT_EQ(session->stats().compressions, 0);
-    }
-    ASSERT_TRUE(session->decode(20 + tokens++).ok());
-    EXPECT_EQ(session->stats().compressions, 1);
-
-    options.kv->gap = tokens;
-    const auto whole = open_stepped(options);
-    ASSERT_TRUE(whole->prefill(prompt(9)).ok());
-    feed(*whole, tokens);
-    EXPECT_EQ(kept_positions(*session), kept_positions(*whole));
-    feed(*session, 3, 90);
-    feed(*whole, 3, 90);
-    EXPECT_EQ(logits_of(*session), logits_of(*whole));
+// The second one, which goes by what the first has left: slots, sums over all queries, carried scores.
+TEST_P(InterruptedFamilies, BetweenLayersOfASecondCompressionNothingIsDroppedAndTheNextTokenMakesUpForIt) {
+  for_every_kv([&](SessionOptions options) {
+    options.kv->carry = 0.5;
+    interrupt_compression(options, &policy::KvOptions::repeat, kRepeat);
   });
 }
 

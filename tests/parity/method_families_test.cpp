@@ -27,7 +27,7 @@ TEST_P(MethodFamilies, KvBudgetsHoldAndSumWindowsAndSinksStay) {
         kept += head.length;
         ++heads;
         for (int32_t i = 0; i < 4; ++i) ASSERT_EQ(head.position(i), i);
-        for (int64_t i = 1; i <= 16; ++i) ASSERT_EQ(head.position(head.length - i), kPrompt - i);
+        for (int64_t i = 1; i <= options.kv->window; ++i) ASSERT_EQ(head.position(head.length - i), kPrompt - i);
         for (int64_t slot = 1; slot < head.length; ++slot) ASSERT_LT(head.position(slot - 1), head.position(slot));
       }
     }

@@ -21,5 +21,8 @@ void separate_kv_heads(const std::string& path, const HeadShape& shape);
 // output matrix.
 void permute_kv_heads(const std::string& from, const std::string& to, const HeadShape& shape,
                       std::span<const int64_t> order);
+// Writes the file at `from` to `to` with every query head of the first layer asking what head `member` of its group
+// does. Keys and what precedes them stay as they were, so its attention in that layer is that head's.
+void repeat_query_head(const std::string& from, const std::string& to, const HeadShape& shape, int64_t member);
 
 }  // namespace ei::testing
