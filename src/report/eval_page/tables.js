@@ -9,18 +9,22 @@ const color = (name) => getComputedStyle(document.documentElement).getPropertyVa
 const interval = (i) => `${points(i.mean)} [${points(i.low)}, ${points(i.high)}]`;
 const kSolved = 0.8;
 
-function mix(from, to, share) {
-  const parts = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
-  const a = parts(from), b = parts(to);
-  return `rgb(${a.map((x, i) => Math.round(x + (b[i] - x) * share)).join(" ")})`;
-}
+const parts = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
 
-// 0 to 1 over the five steps of the theme's ramp, and ink that can be read on it.
-function shade(score) {
+// 0 to 1 over the five steps of the theme's ramp: red, green, blue.
+function ramp(score) {
   const at = Math.min(3.999, Math.max(0, score) * 4), step = Math.floor(at);
-  return mix(color("ramp" + step), color("ramp" + (step + 1)), at - step);
+  const from = parts(color("ramp" + step)), to = parts(color("ramp" + (step + 1)));
+  return from.map((x, i) => Math.round(x + (to[i] - x) * (at - step)));
 }
-const inkOn = (score) => (score > 0.55 ? color("panel") : color("ink"));
+const shade = (score) => `rgb(${ramp(score).join(" ")})`;
+
+// Black or white, whichever has more contrast: of relative luminances (WCAG), the two are even at 0.179.
+function inkOn(score) {
+  const linear = (x) => (x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4);
+  const [red, green, blue] = ramp(score).map((x) => linear(x / 255));
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 ? "#000000" : "#ffffff";
+}
 
 function drawMethods() {
   const rows = data.methods.map((m) => {

@@ -79,6 +79,8 @@ class Browser:
             self.problems.append(json.dumps(params["exceptionDetails"])[:600])
         elif message.get("method") == "Log.entryAdded" and params["entry"]["level"] == "error":
             self.problems.append(params["entry"]["text"] + " " + params["entry"].get("url", ""))
+        elif message.get("method") == "Runtime.consoleAPICalled" and params["type"] in ("error", "assert"):
+            self.problems.append("console: " + json.dumps(params["args"])[:600])
 
     def open(self, url):
         self.call("Page.navigate", url=url)
