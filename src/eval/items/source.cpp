@@ -36,6 +36,20 @@ bool gives(const text::Tokenizer& tokenizer, const std::string& text, const std:
   return again.ok() && *again == tokens;
 }
 
+// The text of these tokens. Some vocabularies drop spaces in front of punctuation when a text is put together, so that
+// only the pieces give the same tokens again.
+std::string spelled(const text::Tokenizer& tokenizer, std::span<const text::Token> tokens) {
+  std::string text = whole_characters(tokenizer.detokenize(tokens, true));
+  std::string pieces;
+  for (const text::Token token : tokens) pieces += tokenizer.piece(token, true);
+  if (pieces == text || !text::valid_utf8(pieces)) return text;
+  const auto read = [&](const std::string& one) {
+    const auto again = tokenizer.tokenize(one, {.add_bos_eos = false, .parse_special = true});
+    return again.ok() && std::equal(again->begin(), again->end(), tokens.begin(), tokens.end());
+  };
+  return !read(text) && read(pieces) ? pieces : text;
+}
+
 }  // namespace
 
 Result<ItemSource> ItemSource::open(SourceOptions options) {
@@ -119,12 +133,12 @@ std::string dumped_item(const Item& item, const ItemPrompt& prompt, const text::
   std::vector<text::Token> first = prompt.context;
   first.insert(first.end(), prompt.turns[0].begin(), prompt.turns[0].end());
   const bool begins = tokenizer.adds_bos() && !first.empty() && first[0] == tokenizer.bos();
-  const std::string text = whole_characters(tokenizer.detokenize(std::span(first).subspan(begins ? 1 : 0), true));
+  const std::string text = spelled(tokenizer, std::span(first).subspan(begins ? 1 : 0));
   nlohmann::ordered_json turns = nlohmann::ordered_json::array();
   for (size_t i = 0; i < item.turns.size(); ++i) {
     const ItemTurn& turn = item.turns[i];
     turns.push_back({{"question", turn.question},
-                     {"prompt", whole_characters(tokenizer.detokenize(prompt.turns[i], true))},
+                     {"prompt", spelled(tokenizer, prompt.turns[i])},
                      {"tokens", prompt.turns[i]},
                      {"answers", turn.gold.answers},
                      {"classes", turn.gold.classes}});
@@ -139,7 +153,7 @@ std::string dumped_item(const Item& item, const ItemPrompt& prompt, const text::
                                          {"lead", item.lead},
                                          {"choices", item.choices},
                                          {"truncated", prompt.truncated},
-                                         {"context", whole_characters(tokenizer.detokenize(prompt.context, true))},
+                                         {"context", spelled(tokenizer, prompt.context)},
                                          {"tokens", prompt.context},
                                          {"turns", turns},
                                          {"prompt", text},

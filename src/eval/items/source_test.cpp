@@ -1,4 +1,4 @@
-// Items of files as a run asks for them: names, room for their answers, what a cut leaves of a text.
+// Items of files as a run asks for them: names, room for their answers, what a cut leaves of a text, how it is dumped.
 #include "eval/items/source.h"
 
 #include <gtest/gtest.h>
@@ -116,6 +116,19 @@ TEST_F(SourcesOfFiles, DumpTextsThatWereCutInsideACharacter) {
     EXPECT_EQ(line["tokens"].size(), prompt->context.size()) << "the tokens are all there";
   }
   EXPECT_GT(broken, 0);
+}
+
+TEST_F(SourcesOfFiles, DumpSpacesInFrontOfPunctuation) {
+  std::string dots;
+  for (int i = 0; i < 20; ++i) dots += "one ... two , three ' s ";
+  const ItemSource source = open({"jsonl:" + write("dots.jsonl", {question("dots", dots + "end")})}, {2048});
+  const Item item = only(source);
+  const auto prompt = source.prompt(item);
+  ASSERT_TRUE(prompt.ok());
+  const auto line = nlohmann::json::parse(dumped_item(item, *prompt, tokenizer()));
+  EXPECT_TRUE(line["prompt_is_exact"].get<bool>());
+  for (const char* text : {"prompt", "context"})
+    EXPECT_NE(line[text].get<std::string>().find("one ... two , three ' s one"), std::string::npos) << text;
 }
 
 TEST_F(SourcesOfFiles, GiveAnswersTheBenchmarksTokensUnlessDigitsTakeMore) {
