@@ -56,11 +56,12 @@ Status Session::State::check_room(std::span<const int32_t> tokens, int64_t wante
   const int64_t appended = first + added - store.next_position();  // with those that only a view holds
   // As the prompt will be cut: a method may want all of it at once, in pieces of a chunk.
   const int64_t chunk = sparse() ? planner->longest_chunk(added, batch) : std::min(added, batch);
+  const int64_t spare = added > batch ? model::spare_bytes(model.config(), batch) : 0;
   const int64_t need = appended * model.config().kv_bytes_per_token(kv.key_type, kv.value_type) +
                        model::activation_bytes(model.config(), chunk, std::min(added, batch),
                                                std::min(wanted, logits_together(model.config().vocab))) +
                        engine.backend().layer_room(kv.key_type, int64_t{kv.kv_heads} * kv.head_dim, first + added) +
-                       (planner ? planner->bytes_for(first + added) : 0) +
+                       (planner ? planner->bytes_for(first + added, spare) : 0) +
                        (compressor ? compressor->bytes_for(first + added) : 0);
   const int64_t available = free_bytes(engine.backend());
   if (available >= 0 && need > available) {

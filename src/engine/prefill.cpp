@@ -13,10 +13,11 @@ Result<Session::State::Rows> Session::State::record(std::span<const int32_t> chu
   const int32_t first = cache.next_position();
   EI_RETURN_IF_ERROR(cache.reserve(tokens));
   // Longer than a batch where a method looks at the whole prompt before it decides.
-  EI_ASSIGN_OR_RETURN(model::Activations act, model.activations(*stream, tokens, std::min(tokens, batch)));
+  const int64_t spare = plan && first >= batch ? batch : 0;  // such chunks were read before
+  EI_ASSIGN_OR_RETURN(model::Activations act, model.activations(*stream, tokens, std::min(tokens, batch), spare));
   Rows out;
   EI_ASSIGN_OR_RETURN(out.logits, stream->scratch(kLogitsSlot, rows.logits, model.config().vocab));
-  if (plan) EI_RETURN_IF_ERROR(planner->begin_chunk(*stream, first, tokens));
+  if (plan) EI_RETURN_IF_ERROR(planner->begin_chunk(*stream, first, tokens, act.spare));
   const std::vector<RopeTable> ropes = stage_angles(first, tokens);
 
   model.embed(*stream, chunk, act);  // [tokens, width]

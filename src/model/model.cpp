@@ -1,9 +1,17 @@
 #include "model/model.h"
 
+#include <algorithm>
+
 namespace ei::model {
 
 namespace {
-const ScratchSlot kX, kNormed, kQkv, kAttended, kBranch, kGateUp, kHidden;
+const ScratchSlot kX, kNormed, kQkv, kAttended, kBranch, kFeedForward;
+
+// Elements of gate_up of `rows` rows; what stands behind it is aligned as it is.
+int64_t gate_up_size(const Config& config, int64_t rows) {
+  constexpr int64_t kAligned = 64;
+  return (rows * 2 * int64_t{config.ffn_width} + kAligned - 1) / kAligned * kAligned;
+}
 }  // namespace
 
 Activations Activations::rows(int64_t begin, int64_t count) const {
@@ -13,7 +21,8 @@ Activations Activations::rows(int64_t begin, int64_t count) const {
           .attended = attended.row_range(0, count),
           .branch = branch.row_range(0, count),
           .gate_up = gate_up.row_range(0, count),
-          .hidden = hidden.row_range(0, count)};
+          .hidden = hidden.row_range(0, count),
+          .spare = spare};
 }
 
 int64_t activation_bytes(const Config& config, int64_t tokens, int64_t piece, int64_t logits_rows) {
@@ -25,15 +34,25 @@ int64_t activation_bytes(const Config& config, int64_t tokens, int64_t piece, in
   return (tokens * of_token + piece * of_piece + logits_rows * config.vocab) * static_cast<int64_t>(sizeof(float));
 }
 
-Result<Activations> Model::activations(Stream& stream, int64_t tokens, int64_t piece) const {
+int64_t spare_bytes(const Config& config, int64_t rows) {
+  return (gate_up_size(config, rows) + rows * int64_t{config.ffn_width}) * static_cast<int64_t>(sizeof(float));
+}
+
+Result<Activations> Model::activations(Stream& stream, int64_t tokens, int64_t piece, int64_t spare_rows) const {
   Activations act;
   EI_ASSIGN_OR_RETURN(act.x, stream.scratch(kX, tokens, config_.width));
   EI_ASSIGN_OR_RETURN(act.normed, stream.scratch(kNormed, tokens, config_.width));
   EI_ASSIGN_OR_RETURN(act.qkv, stream.scratch(kQkv, tokens, query_width() + 2 * kv_width()));
   EI_ASSIGN_OR_RETURN(act.attended, stream.scratch(kAttended, piece, query_width()));
   EI_ASSIGN_OR_RETURN(act.branch, stream.scratch(kBranch, piece, config_.width));
-  EI_ASSIGN_OR_RETURN(act.gate_up, stream.scratch(kGateUp, piece, 2 * static_cast<int64_t>(config_.ffn_width)));
-  EI_ASSIGN_OR_RETURN(act.hidden, stream.scratch(kHidden, piece, config_.ffn_width));
+  const int64_t ffn = config_.ffn_width;
+  const int64_t rows = std::max(piece, spare_rows);
+  const int64_t bytes = spare_bytes(config_, rows);
+  EI_ASSIGN_OR_RETURN(const Matrix memory,
+                      stream.scratch(kFeedForward, 1, bytes / static_cast<int64_t>(sizeof(float))));
+  act.spare = {reinterpret_cast<std::byte*>(memory.data), static_cast<size_t>(bytes)};
+  act.gate_up = {memory.data, piece, 2 * ffn, 2 * ffn};
+  act.hidden = {memory.data + gate_up_size(config_, piece), piece, ffn, ffn};
   return act;
 }
 

@@ -1,6 +1,7 @@
 // Model: the steps of a forward pass that are not attention. Const; activations live in the caller's stream.
 #pragma once
 
+#include <cstddef>
 #include <span>
 
 #include "backend/backend.h"
@@ -19,6 +20,9 @@ struct Activations {
   Matrix branch;    // [piece, width] what attention or feed-forward adds
   Matrix gate_up;   // [piece, 2 * ffn_width]
   Matrix hidden;    // [piece, ffn_width]
+  // Memory of the feed-forward, gate_up and hidden among it: until a layer's attention is done whoever plans it may have
+  // it.
+  std::span<std::byte> spare;
 
   int64_t piece() const { return attended.rows; }
   // `count` rows of the chunk, at most a piece.
@@ -28,6 +32,9 @@ struct Activations {
 // Bytes of the activations of `tokens` tokens in pieces of `piece`, plus `logits_rows` rows of logits.
 int64_t activation_bytes(const Config& config, int64_t tokens, int64_t piece, int64_t logits_rows);
 
+// Of Activations::spare, of pieces of `rows`.
+int64_t spare_bytes(const Config& config, int64_t rows);
+
 class Model {
  public:
   Model(Config config, Weights weights) : config_(std::move(config)), weights_(std::move(weights)) {}
@@ -35,7 +42,8 @@ class Model {
   const Config& config() const { return config_; }
   int num_layers() const { return config_.layers; }
 
-  Result<Activations> activations(Stream& stream, int64_t tokens, int64_t piece) const;
+  // `spare_rows`: of a larger piece, whose memory the stream has anyway; 0: none.
+  Result<Activations> activations(Stream& stream, int64_t tokens, int64_t piece, int64_t spare_rows = 0) const;
   // x = embedding of the tokens, normed = x behind the first layer's norm
   void embed(Stream& stream, std::span<const int32_t> tokens, const Activations& act) const;
   // Q, K and V of the layer; Q and K normalised and rotated, K and V written into the store

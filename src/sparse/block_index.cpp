@@ -35,14 +35,8 @@ Status BlockIndex::grow(Buffer& buffer, int64_t bytes, int64_t held) const {
 }
 
 Status BlockIndex::reserve(int64_t tokens) {
-  const kernels::KeyIndexBytes rated = rated_bytes(tokens);
-  if (rated.passing > 0 && tokens > passing_capacity_) {
-    passing_ = Buffer();
-    passing_capacity_ = 0;
-    EI_ASSIGN_OR_RETURN(passing_, backend_->allocate(static_cast<size_t>(rated.passing)));
-    passing_capacity_ = tokens;
-  }
   if (tokens <= capacity_) return {};
+  const int64_t kept = rated_bytes(tokens).kept;
   for (size_t i = 0; i < layers_.size(); ++i) {
     if (shape_.planned[i] == 0) continue;
     Layer& layer = layers_[i];
@@ -50,12 +44,27 @@ Status BlockIndex::reserve(int64_t tokens) {
       for (Buffer* buffer : {&layer.max_keys, &layer.min_keys})
         EI_RETURN_IF_ERROR(grow(*buffer, extremes_bytes(tokens), layer.blocks * row_bytes()));
     }
-    if (rated.kept > 0) {
+    if (kept > 0) {
       layer.supers = 0;  // made anew from the keys: their place depends on the capacity
-      EI_RETURN_IF_ERROR(grow(layer.kept, rated.kept, 0));
+      EI_RETURN_IF_ERROR(grow(layer.kept, kept, 0));
     }
   }
   capacity_ = tokens;
+  return {};
+}
+
+Status BlockIndex::begin_chunk(std::span<std::byte> spare) {
+  const auto bytes = static_cast<size_t>(rated_bytes(capacity_).passing);
+  if (bytes <= spare.size()) {
+    own_passing_ = Buffer();
+    passing_ = spare.data();
+    return {};
+  }
+  if (own_passing_.bytes() < bytes) {
+    own_passing_ = Buffer();
+    EI_ASSIGN_OR_RETURN(own_passing_, backend_->allocate(bytes));
+  }
+  passing_ = own_passing_.data();
   return {};
 }
 
@@ -78,9 +87,9 @@ kernels::KeyIndex BlockIndex::pack(Stream& stream, int layer, const KvView& kv, 
   Layer& own = layers_[static_cast<size_t>(layer)];
   const kernels::KeyIndex index{.shape = shape_.keys,
                                 .kept = own.kept.data(),
-                                .passing = passing_.data(),
+                                .passing = passing_,
                                 .kept_tokens = capacity_,
-                                .passing_tokens = passing_capacity_};
+                                .passing_tokens = capacity_};
   const int64_t supers = tokens / super_keys();
   stream.pack_keys({.kv = kv,
                     .index = index,
@@ -95,8 +104,8 @@ kernels::KeyIndex BlockIndex::pack(Stream& stream, int layer, const KvView& kv, 
 }
 
 void BlockIndex::end_prompt() {
-  passing_ = Buffer();
-  passing_capacity_ = 0;
+  own_passing_ = Buffer();
+  passing_ = nullptr;
 }
 
 void BlockIndex::drop() {
@@ -107,7 +116,7 @@ void BlockIndex::drop() {
 
 int64_t BlockIndex::held_bytes() const {
   return num_planned() * (2 * extremes_bytes(capacity_) + rated_bytes(capacity_).kept) +
-         rated_bytes(passing_capacity_).passing;
+         static_cast<int64_t>(own_passing_.bytes());
 }
 
 kernels::BlockExtremes BlockIndex::view(int layer) const {
@@ -126,9 +135,10 @@ void BlockIndex::truncate(int64_t tokens) {
   }
 }
 
-int64_t BlockIndex::bytes_for(int64_t tokens) const {
+int64_t BlockIndex::bytes_for(int64_t tokens, int64_t spare) const {
   const kernels::KeyIndexBytes rated = rated_bytes(tokens);
-  return num_planned() * (2 * extremes_bytes(tokens) + rated.kept) + rated.passing + rated.working;
+  return num_planned() * (2 * extremes_bytes(tokens) + rated.kept) + (rated.passing > spare ? rated.passing : 0) +
+         rated.working;
 }
 
 }  // namespace ei::sparse

@@ -3,7 +3,9 @@
 // one layer at a time, made anew for every chunk. Slots are positions: the store must not be compacted.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "backend/backend.h"
@@ -24,6 +26,8 @@ class BlockIndex {
 
   // Room for the whole blocks of `tokens` tokens. Nothing recorded may be pending.
   Status reserve(int64_t tokens);
+  // What is of one layer at a time goes into `spare` where it fits, otherwise into memory of its own.
+  Status begin_chunk(std::span<std::byte> spare);
   // Records what `tokens` tokens add to the extremes.
   void update(Stream& stream, int layer, const KvView& kv, int64_t tokens);
   // Records what is missing of this layer to rate blocks by. It is there until another layer's.
@@ -37,8 +41,8 @@ class BlockIndex {
   // Forgets what lies at positions >= `tokens`.
   void truncate(int64_t tokens);
 
-  // Memory for a prompt that ends at `tokens`.
-  int64_t bytes_for(int64_t tokens) const;
+  // Memory for a prompt that ends at `tokens`, where so much is spare.
+  int64_t bytes_for(int64_t tokens, int64_t spare) const;
 
  private:
   struct Layer {
@@ -58,9 +62,9 @@ class BlockIndex {
 
   const Backend* backend_;
   BlockIndexShape shape_;
-  int64_t capacity_ = 0;          // tokens, of what layers keep
-  int64_t passing_capacity_ = 0;  // tokens
-  Buffer passing_;
+  int64_t capacity_ = 0;     // tokens
+  Buffer own_passing_;       // what is of one layer at a time, unless it lies in spare memory
+  void* passing_ = nullptr;  // of `capacity_` tokens, wherever it lies
   std::vector<Layer> layers_;
 };
 

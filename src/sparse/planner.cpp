@@ -80,7 +80,8 @@ Status Planner::begin_prompt(int64_t end) {
   return index_.reserve(end);
 }
 
-Status Planner::begin_chunk(Stream& stream, int64_t first, int64_t tokens) {
+Status Planner::begin_chunk(Stream& stream, int64_t first, int64_t tokens, std::span<std::byte> spare) {
+  EI_RETURN_IF_ERROR(index_.begin_chunk(spare));
   walk_.begin_chunk(first, tokens);
   const int64_t segment = options().segment;
   rows_ = {.grid = options().grid(),
@@ -202,9 +203,9 @@ Status Planner::recall(std::string_view memory, int64_t position) {
   return {};
 }
 
-int64_t Planner::bytes_for(int64_t end) const {
+int64_t Planner::bytes_for(int64_t end, int64_t spare) const {
   const int64_t blocks = end / options().block;
-  return index_.bytes_for(end) + int64_t{shape_.kv_heads} * 3 * blocks * static_cast<int64_t>(sizeof(float));
+  return index_.bytes_for(end, spare) + int64_t{shape_.kv_heads} * 3 * blocks * static_cast<int64_t>(sizeof(float));
 }
 
 }  // namespace ei::sparse

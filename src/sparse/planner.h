@@ -6,7 +6,9 @@
 // recorded on the stream, what the method decides on the host included, and the plan is filled when the stream runs.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,7 +43,8 @@ class Planner {
   int64_t longest_chunk(int64_t tokens, int64_t batch) const { return walk_.longest_chunk(tokens, batch); }
 
   // One chunk: begin, record() every planned layer, synchronize the stream, then finish or undo.
-  Status begin_chunk(Stream& stream, int64_t first, int64_t tokens);
+  // `spare`: memory of the stream that nothing needs while record() runs.
+  Status begin_chunk(Stream& stream, int64_t first, int64_t tokens, std::span<std::byte> spare = {});
   // q: the chunk's rotated queries [tokens, heads * head_dim]; kv already holds its keys. Only the last `attending`
   // rows will attend (none: what is carried along goes on all the same). Null: these rows read everything.
   const BlockPlan* record(Stream& stream, int layer, Matrix q, const KvView& kv, int64_t attending);
@@ -71,8 +74,8 @@ class Planner {
   // What was measured and decided, and in force, in every segment that was read.
   const policy::LayerRecords& records(int layer) const { return walk_.records(layer); }
 
-  // Memory beside the KV cache for a prompt that ends at `end`.
-  int64_t bytes_for(int64_t end) const;
+  // Memory beside the KV cache for a prompt that ends at `end`, where so much is spare.
+  int64_t bytes_for(int64_t end, int64_t spare = 0) const;
 
  private:
   // On the host, in the stream's turn: what was measured goes to the method, what it decided to the kernels.

@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -97,6 +99,7 @@ class PlannedPrompt {
     EXPECT_TRUE(planner_.begin_prompt(kLayerShape.tokens).ok());
   }
 
+  void lend(std::span<std::byte> spare) { spare_ = spare; }
   // In chunks of about `batch` tokens, from `first` on.
   void read(int64_t batch, int64_t first = 0) {
     while (first < kLayerShape.tokens) {
@@ -109,7 +112,8 @@ class PlannedPrompt {
   }
   // Records and runs a chunk that is neither finished nor undone yet.
   void begin(int64_t first, int64_t end) {
-    ASSERT_TRUE(planner_.begin_chunk(*stream_, first, end - first).ok());
+    if (!spare_.empty()) std::memset(spare_.data(), 0x5a, spare_.size());  // whatever was there
+    ASSERT_TRUE(planner_.begin_chunk(*stream_, first, end - first, spare_).ok());
     for (int layer = 0; layer < kLayers; ++layer) {
       if (!planner_.plans(layer)) continue;
       const kernels::AttentionParams rows =
@@ -123,6 +127,7 @@ class PlannedPrompt {
 
  private:
   Prompt& prompt_;
+  std::span<std::byte> spare_;
   Planner planner_;
   std::unique_ptr<Stream> stream_;
 };
@@ -316,11 +321,38 @@ TEST(Planner, GivesItsMemoryBack) {
   PlannedPrompt ours(*backend, in_small(policy::find_method("entropyinfer")->prefill), prompt);
   const int64_t reserved = ours.planner().held_bytes();
   EXPECT_GT(reserved, 0);
-  EXPECT_LE(reserved, ours.planner().bytes_for(kLayerShape.tokens));
+  ours.begin(0, ours.planner().chunk_end(0, 256));
+  EXPECT_GT(ours.planner().held_bytes(), reserved);
+  EXPECT_LE(ours.planner().held_bytes(), ours.planner().bytes_for(kLayerShape.tokens));
+  ours.planner().undo_chunk();
   ours.read(256);
-  EXPECT_LT(ours.planner().held_bytes(), reserved);
+  EXPECT_EQ(ours.planner().held_bytes(), reserved);
   ours.planner().keys_dropped();
   EXPECT_EQ(ours.planner().held_bytes(), 0);
+}
+
+TEST(Planner, WorksInSpareMemoryWhereThatSuffices) {
+  Prompt prompt;
+  const auto backend = make_backend("cpu");
+  const policy::PrefillOptions options = in_small(policy::find_method("entropyinfer")->prefill);
+  PlannedPrompt plain(*backend, options, prompt);
+  plain.read(256);
+  PlannedPrompt frugal(*backend, options, prompt);
+  const int64_t need = frugal.planner().bytes_for(kLayerShape.tokens);
+  const int64_t less = frugal.planner().bytes_for(kLayerShape.tokens, need);
+  ASSERT_LT(less, need);
+  Buffer spare = backend->allocate(static_cast<size_t>(need - less)).value();
+  const int64_t reserved = frugal.planner().held_bytes();
+  const std::span<std::byte> bytes(static_cast<std::byte*>(spare.data()), static_cast<size_t>(need - less));
+  for (const size_t lent : {bytes.size(), bytes.size() - 1}) {
+    frugal.lend(bytes.first(lent));
+    frugal.begin(0, frugal.planner().chunk_end(0, 256));
+    EXPECT_EQ(frugal.planner().held_bytes() == reserved, lent == bytes.size());
+    frugal.planner().undo_chunk();
+  }
+  frugal.lend(bytes);
+  frugal.read(256);
+  EXPECT_EQ(chosen(frugal.planner()), chosen(plain.planner()));
 }
 
 TEST(Planner, PlansNoLayerWithAWindow) {
