@@ -189,7 +189,8 @@ typedef struct EiHeadPlan {
   size_t size;
   int64_t segment;        // its number in the text
   int32_t dense;          // reads everything in front of it
-  double entropy;         // of its attention to distant text, in nats: what the budgets come from
+  double entropy;         // of its attention to distant text, in nats: what the budgets come from; NaN, like the next
+                          // three, where the method has measured nothing of it yet
   double row_entropy;     // of single rows, like the next two
   double far;             // share of the attention that goes to distant text
   double sink;            // and to the beginning

@@ -114,8 +114,8 @@ class Engine:
 
     def entropies(self, prompt: Prompt, *, method: str = "entropyinfer",
                   method_options: str = "threshold=0") -> NDArray[np.float64]:
-        """[layers, kv_heads, segments]: entropy of each head's attention to distant text, in nats; NaN where a layer
-        was not measured."""
+        """[layers, kv_heads, segments]: entropy of each head's attention to distant text, in nats; NaN where nothing
+        was measured yet."""
         plans = self.plans(prompt, method=method, method_options=method_options)
         segments = max((len(plan["segment"]) for plan in plans if plan), default=0)
         entropies = np.full((len(plans), self.info["kv_heads"], segments), np.nan)

@@ -7,14 +7,22 @@
 
 namespace ei::report {
 
+LayerPlan::LayerPlan(const policy::PrefillOptions& options, const policy::LayerRecords& records)
+    : options_(options),
+      records_(records),
+      by_samples_(policy::find_prefill_rule(options.rule)->by_density),
+      reads_midrange_(policy::make_prefill_method(options, {})->reads_midrange()) {}
+
 HeadPlan LayerPlan::head(size_t i, size_t kv_head) const {
   const policy::HeadRecord& record = records_[i].heads[kv_head];
-  const bool sampled = policy::find_prefill_rule(options_.rule)->by_density;
   HeadPlan plan;
-  plan.entropy = static_cast<double>(sampled ? record.means.segment_entropy : record.midrange_entropy);
-  plan.row_entropy = static_cast<double>(record.means.row_entropy);
-  plan.far = record.means.samples > 0 ? std::exp(static_cast<double>(record.means.log_far)) : 0;
-  plan.sink = static_cast<double>(record.means.sink);
+  if (record.means.samples > 0) {
+    plan.row_entropy = static_cast<double>(record.means.row_entropy);
+    plan.far = std::exp(static_cast<double>(record.means.log_far));
+    plan.sink = static_cast<double>(record.means.sink);
+    if (by_samples_) plan.entropy = static_cast<double>(record.means.segment_entropy);
+  }
+  if (!by_samples_ && reads_midrange_ && segment(i) > 0) plan.entropy = static_cast<double>(record.midrange_entropy);
   plan.rigid = record.rigid;
   plan.type = record.type;
   plan.blocks = record.chosen;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 
@@ -11,11 +12,14 @@
 
 namespace ei::report {
 
+inline constexpr double kNotMeasured = std::numeric_limits<double>::quiet_NaN();
+
 struct HeadPlan {
-  double entropy = 0;      // the one that decides: of the segment's far attention, or of mid-ranges
-  double row_entropy = 0;  // of single rows' far attention, like the next two where attention is sampled
-  double far = 0;
-  double sink = 0;
+  // NaN: not measured.
+  double entropy = kNotMeasured;      // the one that decides: of the segment's far attention, or of mid-ranges
+  double row_entropy = kNotMeasured;  // of single rows' far attention, like the next two where attention is sampled
+  double far = kNotMeasured;
+  double sink = kNotMeasured;
   double budget = 0;  // tokens
   bool rigid = false;
   policy::HeadType type{};
@@ -26,8 +30,7 @@ struct HeadPlan {
 class LayerPlan {
  public:
   // Both must outlive the plan; there are records, and the planner has kept the blocks.
-  LayerPlan(const policy::PrefillOptions& options, const policy::LayerRecords& records)
-      : options_(options), records_(records) {}
+  LayerPlan(const policy::PrefillOptions& options, const policy::LayerRecords& records);
 
   size_t segments() const { return records_.size(); }
   size_t kv_heads() const { return records_.front().heads.size(); }
@@ -39,6 +42,8 @@ class LayerPlan {
  private:
   const policy::PrefillOptions& options_;
   const policy::LayerRecords& records_;
+  bool by_samples_;
+  bool reads_midrange_;
 };
 
 // Nothing where the layer read everything: in a dense method, under --layer-skip, behind a sliding window.

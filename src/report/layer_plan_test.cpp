@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "policy/registry.h"
+
 namespace ei::report {
 namespace {
 
@@ -49,6 +51,20 @@ TEST(LayerPlan, ShowsTheEntropyThatDecides) {
   const policy::LayerRecords records = two_segments();
   const policy::PrefillOptions options{.rule = policy::PrefillRule::kGrowth};
   EXPECT_EQ(LayerPlan(options, records).head(1, 1).entropy, 0.5);
+}
+
+TEST(LayerPlan, ShowsNoFigureWhereNothingWasMeasured) {
+  const policy::LayerRecords records = two_segments();
+  for (const policy::PrefillRule rule : {policy::PrefillRule::kEntropy, policy::PrefillRule::kGrowth}) {
+    const policy::PrefillOptions options{.rule = rule};
+    const HeadPlan head = LayerPlan(options, records).head(0, 0);
+    EXPECT_TRUE(std::isnan(head.entropy)) << "nothing lies before the first segment";
+    for (const double value : {head.row_entropy, head.far, head.sink}) EXPECT_TRUE(std::isnan(value));
+  }
+  const policy::PrefillOptions measures_nothing = policy::find_method("streaming")->prefill;
+  EXPECT_TRUE(std::isnan(LayerPlan(measures_nothing, records).head(1, 1).entropy));
+  const policy::PrefillOptions by_samples{.rule = policy::PrefillRule::kEntropy};
+  EXPECT_TRUE(std::isnan(LayerPlan(by_samples, records).head(1, 0).entropy)) << "no sample of this kv_head yet";
 }
 
 }  // namespace

@@ -89,6 +89,7 @@ class Module(unittest.TestCase):
         self.assertEqual(entropies.shape[:2], (info["layers"], info["kv_heads"]))
         self.assertGreater(entropies.shape[2], 5)
         self.assertTrue(np.nanmax(entropies) > 0)
+        self.assertTrue(np.isnan(entropies[:, :, 0]).all(), "nothing lies before the first segment")
         plan = plans[-1]
         self.assertEqual(plan["budget"].shape, entropies.shape[1:])
         for layer, one in enumerate(plans):

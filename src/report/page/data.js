@@ -83,6 +83,7 @@ const lastType = (head) => typeName(head.type.replace(/u+$/, "").slice(-1) || "u
 const count = (n) => Math.round(n).toLocaleString("en");
 const percent = (x) => (100 * x).toFixed(x < 0.0995 && x > 0 ? 1 : 0) + " %";
 const short = (x) => (x === null ? "–" : Number(x.toPrecision(3)).toString());
+const nats = (x) => (x === null ? "not measured" : short(x) + " nats");
 
 function megabytes(n) {
   for (const unit of ["B", "KiB", "MiB", "GiB"]) {

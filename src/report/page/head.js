@@ -35,7 +35,9 @@ function drawChart(svg, head, lines, high, label) {
     out += `<rect x="${x(s)}" y="${ribbon + chart.ribbon}" width="${x(s + 1) - x(s) + 0.3}" height="${chart.ribbon - 2}"
       fill="${color(typeName(head.type[s]))}"/>`;
   }
-  out += svgAxis(width, high, label);
+  const empty = lines.every((line) => line.values.every((v) => v === null));
+  out += empty ? `<text x="${chart.left}" y="${chart.top + 20}">nothing was measured or left out here</text>`
+    : svgAxis(width, high, label);
   for (const line of lines) {
     let path = "", pen = false;
     line.values.forEach((v, s) => {
@@ -61,12 +63,12 @@ function ruleWords() {
   const low = "Low: the segment's queries want few blocks. High: attention is spread over many. ";
   const given = "Earlier tokens that the segment may read, and those that it did read";
   const published = {
-    title: "Entropy of the block scores",
+    title: "Entropy of the block scores, nats",
     entropy: low + "A head is rigid until its entropy first reaches the threshold, then dynamic.",
     budget: given + "; a dynamic head's budget follows the growth of the entropy." };
   return {
     entropy: {
-      title: "Entropy of the sampled attention",
+      title: "Entropy of the sampled attention, nats",
       entropy: low + "A head is dynamic once it spreads over twice as many blocks as when it was first seen.",
       budget: given + ": the heads share one density, and the more places its rows look at, the more a head gets." },
     growth: published,
@@ -76,9 +78,8 @@ function ruleWords() {
 }
 
 function drawCharts(head) {
-  const entropies = head.entropy.map((v, s) => (s === 0 ? null : v));
-  const highest = Math.max(0.01, ...entropies.filter((v) => v !== null));
-  drawChart($("entropy-chart"), head, [{ color: "accent", values: entropies }], highest * 1.05, short);
+  const highest = Math.max(0.01, ...head.entropy.filter((v) => v !== null));
+  drawChart($("entropy-chart"), head, [{ color: "accent", values: head.entropy }], highest * 1.05, short);
   // What dense segments read would dwarf the rest.
   const read = head.read.map((v, s) => (head.dense[s] === "1" || v === 0 ? null : v));
   const budget = head.budget.map((v, s) => (head.dense[s] === "1" ? null : v));

@@ -1,8 +1,8 @@
 // All heads over the segments of the prompt, coloured by what the buttons choose.
 const metrics = {
   entropy: {
-    label: "entropy", note: "How widely a segment's queries spread over the earlier blocks.",
-    value: (head, s) => head.entropy[s], text: short,
+    label: "entropy", note: "How widely a segment's queries spread over the earlier blocks, in nats.",
+    value: (head, s) => head.entropy[s], text: nats,
   },
   budget: {
     label: "budget", note: "Earlier tokens a segment may read.",
@@ -98,7 +98,7 @@ function segmentText(head, s) {
     : read === null ? "none of its rows attended: only the last rows of the last layer are needed"
     : `read ${count(head.read[s])} of ${count(segmentBegin(s))} earlier tokens (${percent(read)})`;
   return `<b>${head.name}, segment ${s}</b> <em>tokens ${count(segmentBegin(s))}–${count(segmentEnd(s) - 1)}</em>\n` +
-    `entropy ${short(head.entropy[s])}, ${className(head.class[s])}; type ${typeName(head.type[s])}\n` +
+    `entropy ${nats(head.entropy[s])}, ${className(head.class[s])}; type ${typeName(head.type[s])}\n` +
     `budget ${count(head.budget[s])} tokens; ${how}\n` +
     `<em>“${escape(textOf(segmentBegin(s), segmentEnd(s), 140))}”</em>`;
 }
