@@ -94,14 +94,17 @@ std::string csv_lines(const Json& object, bool with_names) {
   return (with_names ? names + "\n" : "") + cells + "\n";
 }
 
+// To the right of a column of 20 characters; the sign is one of them and has two bytes.
+std::string padded(const std::string& text) { return std::string(text.size() < 21 ? 21 - text.size() : 0, ' ') + text; }
+
 std::string table_line(const BenchRow& row) {
   const MeanDeviation ts = mean_deviation(row.samples_ts());
   const std::string share = row.peak ? str_format(" (%.1f %% of peak)", 100 * row.share()) : "";
-  return str_format("| %-24s | %9s | %8.2f M | %-9s | %7lld | %-8s | %16s | %9.2f ± %.2f%s |\n", row.model_type.c_str(),
+  return str_format("| %-24s | %9s | %8.2f M | %-9s | %7lld | %-12s | %16s | %s |\n", row.model_type.c_str(),
                     format_bytes(static_cast<double>(row.model_bytes)).c_str(),
                     static_cast<double>(row.parameters) / 1e6, row.backend.c_str(),
-                    static_cast<long long>(row.test.threads), row.test.method.c_str(), row.test.name().c_str(), ts.mean,
-                    ts.deviation, share.c_str());
+                    static_cast<long long>(row.test.threads), row.test.method.c_str(), row.test.name().c_str(),
+                    padded(str_format("%.2f ± %.2f%s", ts.mean, ts.deviation, share.c_str())).c_str());
 }
 }  // namespace
 
@@ -164,9 +167,9 @@ MeanDeviation mean_deviation(const std::vector<double>& values) {
 std::string BenchOutput::begin() const {
   if (form_ == "json") return "[\n";
   if (form_ != "md") return "";
-  return "| model                    |      size |     params | backend   | threads | method   |             test |"
+  return "| model                    |      size |     params | backend   | threads | method       |             test |"
          "             tokens/s |\n"
-         "| ------------------------ | --------: | ---------: | --------- | ------: | -------- | ---------------: |"
+         "| ------------------------ | --------: | ---------: | --------- | ------: | ------------ | ---------------: |"
          " -------------------: |\n";
 }
 

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <sstream>
+
 namespace ei::cli {
 namespace {
 
@@ -40,6 +44,28 @@ TEST(BenchRow, ShareIsOfMatrixPeakForPromptsAndOfMemoryForGeneration) {
   row.test.n_prompt = 0;
   row.test.n_gen = 1;
   EXPECT_EQ(row.share(), 0.25);
+}
+
+// In characters, of which a byte that goes on with one is none.
+size_t width(const std::string& line) {
+  return static_cast<size_t>(
+      std::count_if(line.begin(), line.end(), [](char byte) { return (static_cast<uint8_t>(byte) & 0xC0) != 0x80; }));
+}
+
+TEST(BenchOutput, TableIsAligned) {
+  BenchRow row;
+  row.model_type = "llama 14M Q8_0";
+  row.backend = "cpu";
+  row.test.n_prompt = 16384;
+  row.samples_ns = {1'000'000'000, 2'000'000'000};
+  BenchOutput output("md");
+  row.test.method = "full";
+  std::istringstream table(output.row(row));
+  std::vector<size_t> widths;
+  for (std::string line; std::getline(table, line);) widths.push_back(width(line));
+  row.test.method = "entropyinfer";
+  widths.push_back(width(output.row(row)) - 1);
+  EXPECT_EQ(widths, std::vector<size_t>(4, widths.front()));
 }
 
 TEST(BenchOutput, CsvQuotesAndNamesItsColumnsOnce) {

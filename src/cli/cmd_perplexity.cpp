@@ -211,6 +211,10 @@ Result<int> command_perplexity(const CommandContext& given) {
   const Engine& engine = *sides.engine;
   if (settings.ppl_ctx_size == 0) settings.ppl_ctx_size = engine.config().context;
   EI_RETURN_IF_ERROR(check_prompt_left(settings));
+  if (settings.kl_divergence && settings.vs.empty()) {
+    const int64_t prompt = settings.decode ? unscored_tokens(settings) : settings.ppl_ctx_size;
+    EI_RETURN_IF_ERROR(check_acts_on(settings, prompt, "--ctx-size", settings.decode));
+  }
   EI_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, engine.tokenizer().tokenize(text, {.add_bos_eos = true}));
   const size_t count = tokens.size();
   Scorer scorer(context, sides.base, sides.other, std::move(tokens));

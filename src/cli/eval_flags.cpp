@@ -15,14 +15,27 @@ constexpr std::array kGeneratedOnly = {"methods", "lengths",    "samples",     "
                                        "out",     "dump-items", "predictions", "parallel"};
 
 // "4k,16384": tokens, k for 1024.
+Result<int64_t> parse_length(const std::string& text) {
+  const bool thousands = text.ends_with("k") || text.ends_with("K");
+  EI_ASSIGN_OR_RETURN(const int64_t number, parse_whole(thousands ? text.substr(0, text.size() - 1) : text,
+                                                        thousands ? 1 : 512, kMostTokens >> 10));
+  return thousands ? number * 1024 : number;
+}
+
+Binding length(int64_t Settings::*field) {
+  return {.set = [=](Settings& settings, const std::string& value) -> Status {
+            EI_ASSIGN_OR_RETURN(settings.*field, parse_length(value));
+            return {};
+          },
+          .show = [=](const Settings& settings) { return std::to_string(settings.*field); }};
+}
+
 Binding length_list(std::vector<int64_t> Settings::*field) {
   return {.set = [=](Settings& settings, const std::string& value) -> Status {
             std::vector<int64_t> lengths;
             for (const std::string& part : split(value, ',')) {
-              const bool thousands = part.ends_with("k") || part.ends_with("K");
-              EI_ASSIGN_OR_RETURN(const int64_t number, parse_whole(thousands ? part.substr(0, part.size() - 1) : part,
-                                                                    thousands ? 1 : 512, kMostTokens >> 10));
-              lengths.push_back(thousands ? number * 1024 : number);
+              EI_ASSIGN_OR_RETURN(const int64_t number, parse_length(part));
+              lengths.push_back(number);
             }
             settings.*field = std::move(lengths);
             return {};
@@ -85,8 +98,8 @@ std::vector<Option> eval_flags() {
       {"--teacher-forced", "", "the right answers are read with the text; one text has all questions", kEval,
        toggle(&Settings::teacher_forced)},
       {"--method", "NAME", "teacher-forced: attention method", kEval, choice(&Settings::method, method_names())},
-      {"--length", "N", "teacher-forced: tokens of a text with its questions and answers", kEval,
-       whole(&Settings::eval_length, 512, kMostTokens)},
+      {"--length", "N", "teacher-forced: tokens of a text with its questions and answers; k for 1024", kEval,
+       length(&Settings::eval_length)},
       {"--contexts", "N", "teacher-forced: texts", kEval, whole(&Settings::eval_contexts, 1, 1000000)},
       {"--stride", "N", "teacher-forced: every N-th token of the prose counts for perplexity and divergence", kEval,
        whole(&Settings::eval_stride, 1, kMostTokens)},

@@ -254,6 +254,11 @@ Result<int> evaluate_forced(const CommandContext& context) {
   EI_ASSIGN_OR_RETURN(const std::optional<Settings> other, other_settings(settings));
   EI_ASSIGN_OR_RETURN(std::vector<Settings> also, further_settings(settings));
   for (const Settings& further : also) EI_RETURN_IF_ERROR(check_acts("--also: method", further));
+  if (other) {
+    EI_RETURN_IF_ERROR(check_acts_on(settings, settings.eval_length, "--length", false));
+    for (const Settings& further : also)
+      EI_RETURN_IF_ERROR(check_acts_on(further, settings.eval_length, "--length", false));
+  }
   Haystacks haystacks;
   if (!settings.haystack.empty()) {
     EI_ASSIGN_OR_RETURN(const std::string text, read_text_file(settings.haystack, "text file"));

@@ -131,8 +131,8 @@ std::string main_help() {
 }
 
 std::string command_help(const CommandEntry& entry, HelpPage page) {
-  std::string help =
-      "usage: entropyinfer " + std::string(entry.name) + " [options]\n" + std::string(entry.summary) + "\n\n";
+  std::string help = "usage: entropyinfer " + std::string(entry.name) + " [options]\n" + std::string(entry.summary) +
+                     (page == HelpPage::kFirst ? "\n\n" : "\n");
   const Settings standards = default_settings(entry.command);
   const std::vector<const Option*> taken = taken_by(entry);
   if (page == HelpPage::kFirst) help += first_page(taken, standards);

@@ -21,6 +21,9 @@ Result<policy::KvOptions> kv_options(const Settings& settings);
 
 // Prompts are read whole, and only what is generated behind them sees a smaller cache.
 Result<bool> acts_on_answers_alone(const Settings& settings);
+// kUsage where prompts of at most `tokens` tokens (`flag` says how many) are read whole by a sparse method, and nothing
+// behind them is compressed either: what would be measured is full attention.
+Status check_acts_on(const Settings& settings, int64_t tokens, const char* flag, bool generates);
 // Full attention over the whole cache.
 Result<bool> leaves_nothing_out(const Settings& settings);
 

@@ -105,7 +105,7 @@ int run_main(int count, char** arguments) {
                   find_log_file(~0u, words, environment));
   }
   if (words[0] == "-h" || words[0] == "--help" || words[0] == "help") {
-    if (words.size() == 1) return print_text(main_help());
+    if (words.size() == 1 || words[1] == "help") return print_text(main_help());
     if (const CommandEntry* asked = find_command(words[1])) return print_text(command_help(*asked, HelpPage::kFirst));
     return refuse(
         {ErrorKind::kUsage, "no help for '" + words[1] + "'" + command_hint(words[1]) + "; see entropyinfer --help"},

@@ -195,7 +195,12 @@ TEST(Parse, SwitchesOfLlamaCppAreAcceptedWithANote) {
   EXPECT_EQ(parse_words("chat", {"-i", "--log-disable", "--keep", "-1", "--keep", "64"})->notes.size(), 3u);
   EXPECT_FALSE(parse_words("chat", {"--keep", "some"}).ok());
   EXPECT_EQ(parse_words("chat", {"--color", "-i"})->color, "on");
-  EXPECT_EQ(parse_words("chat", {"--color", "off"})->color, "off");
+  EXPECT_EQ(parse_words("chat", {"-co", "off"})->color, "off");
+  EXPECT_EQ(parse_words("run", {"-mg", "0", "-sm", "layer", "--numa", "distribute", "--prio", "2", "--poll", "50",
+                                "--verbose-prompt"})
+                ->notes.size(),
+            6u);
+  EXPECT_FALSE(parse_words("run", {"-sm", "diagonal"}).ok());
 }
 
 TEST(Parse, HelpAndVersionAreGivenWhateverElseIsWrong) {

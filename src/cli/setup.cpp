@@ -81,10 +81,10 @@ void name_default_model(const Settings& settings, const Console& console) {
                  kDefaultModel));
 }
 
-int64_t capped_threads(int64_t threads, const Console& console) {
+int64_t capped_threads(int64_t threads, const Console& console, const char* flag) {
   const int64_t cores = usable_cores();
   if (threads <= cores) return threads;
-  console.warn(str_format("--threads %lld is more than the cores there are: taking %lld",
+  console.warn(str_format("%s %lld is more than the cores there are: taking %lld", flag,
                           static_cast<long long>(threads), static_cast<long long>(cores)));
   return cores;
 }
@@ -104,6 +104,7 @@ void lock_memory(const Console& console) {
 
 Result<std::unique_ptr<Engine>> load_engine(const Settings& settings, const Console& console) {
   capped_threads(settings.threads, console);
+  capped_threads(settings.prompt_threads, console, "--threads-batch");
   EI_ASSIGN_OR_RETURN(const std::string path, model_path(settings));
   console.detail("loading " + one_line(path));
   EI_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::load(engine_options(settings, path)));
@@ -126,6 +127,10 @@ void warn_about_context(const Engine& engine, const Settings& settings, const Co
 void introduce_model(const Engine& engine, const Settings& settings, const Console& console) {
   name_default_model(settings, console);
   warn_about_context(engine, settings, console);
+  for (const auto& [token, bias] : settings.sampling.logit_bias)
+    if (!engine.tokenizer().contains(token))
+      console.warn(str_format("--logit-bias: this model has no token %d, its last is %d", token,
+                              engine.tokenizer().vocab_size() - 1));
 }
 
 void warn_beyond_training(const Engine& engine, int64_t tokens, const Console& console) {

@@ -27,7 +27,7 @@ std::optional<DType> value_type(const Settings& settings);
 void name_default_model(const Settings& settings, const Console& console);
 // Not more threads than this process has cores, which is said: they wait for each other by spinning, and one that has
 // no core holds all others up.
-int64_t capped_threads(int64_t threads, const Console& console);
+int64_t capped_threads(int64_t threads, const Console& console, const char* flag = "--threads");
 // Prompt tokens per chunk by --batch-size and --ubatch-size; 0: chosen by the engine.
 int64_t chunk_tokens(const Settings& settings);
 Result<std::unique_ptr<Engine>> load_engine(const Settings& settings, const Console& console);

@@ -69,7 +69,9 @@ TEST(Trust, AnIdleMethodIsNothingToCompare) {
   const Outcome compared = run({"perplexity", "-m", model(), "-f", path, "-c", "128", "--chunks", "1", "--method",
                                 "entropyinfer", "--kl-divergence"});
   EXPECT_EQ(compared.code, 2);
-  EXPECT_NE(compared.err.find("method 'entropyinfer' never acted"), std::string::npos) << compared.err;
+  EXPECT_NE(compared.err.find("method 'entropyinfer' never acts on 128 tokens (--ctx-size)"), std::string::npos)
+      << compared.err;
+  EXPECT_EQ(compared.err.find("scoring"), std::string::npos) << "before anything is read";
   for (const char* method : {"snapkv", "quest"}) {
     const std::vector<std::string> words = {"perplexity", "-f",       path,   "-c",
                                             "512",        "--method", method, "--kl-divergence"};
@@ -79,18 +81,26 @@ TEST(Trust, AnIdleMethodIsNothingToCompare) {
               "nothing here is another");
   // The prompt is read whole, the cache compressed behind it, when everything has been scored.
   const Outcome behind = run({"perplexity", "-m", model(), "-f", path, "-c", "512", "--chunks", "1", "--method",
-                              "streaming", "--kv-budget", "64", "--kl-divergence"});
+                              "streaming", "--threshold", "0", "--segment", "64", "--base-budget", "4096",
+                              "--kv-budget", "64", "--kl-divergence"});
   EXPECT_EQ(behind.code, 2) << behind.out;
   EXPECT_NE(behind.err.find("has no generated tokens"), std::string::npos) << behind.err;
   const Outcome plain =
       run({"perplexity", "-f", path, "-c", "128", "--chunks", "1", "--method", "entropyinfer", "--json"});
   EXPECT_EQ(plain.code, 0) << plain.err;
   EXPECT_EQ(parse(plain.out)["acted"], false);
-  const Outcome exam = run({"eval", "--teacher-forced", "-m", model(), "--length", "1024", "--contexts", "1", "--tasks",
+  const Outcome exam = run({"eval", "--teacher-forced", "-m", model(), "--length", "1k", "--contexts", "1", "--tasks",
                             "num", "--method", "entropyinfer"});
   EXPECT_EQ(exam.code, 2);
   EXPECT_EQ(exam.out, "");
-  EXPECT_NE(exam.err.find("entropyinfer: method 'entropyinfer' never acted"), std::string::npos) << exam.err;
+  EXPECT_NE(exam.err.find("method 'entropyinfer' never acts on 1024 tokens (--length)"), std::string::npos) << exam.err;
+}
+
+TEST(Trust, ABiasOfATokenThatDoesNotExistIsSaid) {
+  const Outcome outcome = run({"run", "-p", "x", "-n", "1", "-l", "99999999-inf", "-l", "5+1"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("this model has no token 99999999"), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find("no token 5"), std::string::npos) << outcome.err;
 }
 
 TEST(Trust, ControlTokensInAMessageAreRefusedNotIgnored) {
