@@ -10,9 +10,9 @@
 namespace ei::eval {
 namespace {
 
-constexpr std::string_view kForms[] = {"Quote the sentence that follows: \"{q}\"", "Continue this passage: \"{q}\"",
-                                       "How does the text go on after \"{q}\"?",
-                                       "Quote the rest of the sentence that begins: \"{q}\""};
+constexpr std::string_view kForms[kQuoteForms] = {
+    "Quote the sentence that follows: \"{q}\"", "Continue this passage: \"{q}\"",
+    "How does the text go on after \"{q}\"?", "Quote the rest of the sentence that begins: \"{q}\""};
 constexpr int kMinCueWords = 8;
 constexpr int kMaxCueWords = 12;
 constexpr int64_t kMinRestTokens = 16;
@@ -44,13 +44,15 @@ std::optional<Facts> quote_of(std::string_view sentence, size_t i, std::string_v
   Facts facts;
   facts.lines = {std::string(sentence)};
   facts.gold = {0};
-  facts.question = fill_form(kForms[i % std::size(kForms)], {{"{q}", cue}});
+  facts.question = quote_question(i % kQuoteForms, cue);
   facts.answer = rest;
   facts.gold_strings = {std::string(strip(rest))};
   return facts;
 }
 
 }  // namespace
+
+std::string quote_question(size_t form, std::string_view cue) { return fill_form(kForms[form], {{"{q}", cue}}); }
 
 Result<Quote> find_quote(const SentenceTape& tape, size_t count, std::string_view context, double depth,
                          const CountTokens& count_tokens) {

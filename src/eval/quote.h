@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "base/result.h"
@@ -11,12 +12,16 @@
 
 namespace ei::eval {
 
+inline constexpr int64_t kQuoteForms = 4;
 inline constexpr int64_t kQuoteTokens = 110;  // about what its question and answer take
 
 struct Quote {
   Facts facts;  // one line: the sentence
   size_t sentence = 0;
 };
+
+// Asks in one of kQuoteForms for what follows `cue`.
+std::string quote_question(size_t form, std::string_view cue);
 
 // The suitable sentence nearest to `depth` among the first `count`: long enough, without quotation marks, its first
 // words (the cue) found only once in `context`.

@@ -258,6 +258,19 @@ TEST_F(GeneratedEval, CompressesTheCacheBetweenTheTurnsOfAChat) {
   }
 }
 
+TEST_F(GeneratedEval, CompressesTheCacheWithinTheAnswerOfAQuote) {
+  const Outcome outcome = run(arguments(
+      {"--tasks", "quote", "-n", "2", "--methods", "full,entropyinfer:kv-budget=20%,entropyinfer:kv-policy=full"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  for (const json& line : lines_of(items())) {
+    EXPECT_GT(line["generated_tokens"], 64) << line;
+    EXPECT_EQ(line["compressions"] > 0, line["method"] == "entropyinfer:kv-budget=20%") << line;
+    if (line["method"] == "full") {
+      EXPECT_GT(line["score"], 0.6) << line;
+    }
+  }
+}
+
 TEST_F(GeneratedEval, ReadsItemsFromFiles) {
   std::string text;
   for (int i = 0; i < 40; ++i) text += str_format("Boat %d went down the river. ", i);

@@ -21,8 +21,9 @@ Result<Item> make_pairs_item(const ItemRequest& request);  // kv_retrieval
 Result<Item> make_math_item(const ItemRequest& request);   // math_find
 Result<Item> make_lines_item(const ItemRequest& request);  // lines
 
-// Our own kinds (eval/task_kind.h), by the name of the request.
+// Our own kinds (eval/task_kind.h), by the name of the request; quote asks for more than that kind does.
 Result<Item> make_kind_item(const ItemRequest& request);
+Result<Item> make_quote_item(const ItemRequest& request);
 // Several facts in one text, a question about each in a turn of its own.
 Result<Item> make_chat_item(const ItemRequest& request);
 

@@ -113,6 +113,29 @@ TEST(Items, OfSingleFactsStandWhereTheyShould) {
   }
 }
 
+TEST(Items, OfQuotesAnswerLongerThanAnyStandardGap) {
+  constexpr int64_t kLongestGap = 64;  // entropyinfer's (policy/published_settings_test.cpp)
+  const ItemSource source = source_of({"quote"}, 3000, 30);
+  std::set<std::string> questions;
+  for (const ItemRef& ref : source.refs()) {
+    SCOPED_TRACE(ref.id);
+    const auto item = source.make(ref);
+    ASSERT_TRUE(item.ok());
+    const std::string& question = item->turns[0].question;
+    const std::string& answer = item->turns[0].gold.answers[0];
+    const size_t open = question.find('"');
+    const std::string cue = question.substr(open + 1, question.rfind('"') - open - 1);
+    EXPECT_EQ(occurrences(item->context, cue), 1u) << cue;
+    EXPECT_EQ(occurrences(item->context, cue + " " + answer), 1u) << "the answer goes on where the cue ends";
+    const int64_t tokens = static_cast<int64_t>(tokenizer_of_items().tokenize(" " + answer, {})->size());
+    EXPECT_GT(tokens, kLongestGap);
+    EXPECT_GE(item->max_new, tokens);
+    EXPECT_FALSE(item->context.starts_with(cue)) << "a text begins with something else";
+    questions.insert(question.substr(0, open));
+  }
+  EXPECT_EQ(questions.size(), 4u) << "every form is used";
+}
+
 TEST(Items, OfWordsCountAsRulerDoes) {
   const Item common = first_item(source_of({"cwe"}, 6000));
   const std::string list = common.context.substr(common.context.find("Now the list:"));

@@ -34,7 +34,7 @@ constexpr TaskEntry kEntries[] = {
     {"var", "own", "found", "variables along a chain of assignments, others beside it", make_kind_item},
     {"rev", "own", "found", "which key or variable has a value", make_kind_item},
     {"list", "own", "found", "all entries of a list that is spread over the text, in order", make_kind_item},
-    {"quote", "own", "edit", "the rest of a sentence of the text, word by word", make_kind_item},
+    {"quote", "own", "edit", "the rest of a long sentence, word by word", make_quote_item},
     {"para", "own", "found", "an everyday fact in a wording that was not trained on", make_kind_item},
     {"none", "own", "found", "a fact that is not in the text", make_kind_item},
     {"chat", "chat", "found", "four questions about one text, one in each turn", make_chat_item},
