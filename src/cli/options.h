@@ -27,6 +27,9 @@ enum Command : unsigned {
   kMethods = 1u << 9,
   kServe = 1u << 10,
 };
+inline constexpr unsigned kGenerate = kRun | kChat | kInspect;
+inline constexpr unsigned kSamples = kGenerate | kServe;
+inline constexpr unsigned kCompute = kSamples | kInfo | kPerplexity | kEval | kDemo;
 
 struct CommandEntry {
   Command command;

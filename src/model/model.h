@@ -20,8 +20,8 @@ struct Activations {
   Matrix branch;    // [piece, width] what attention or feed-forward adds
   Matrix gate_up;   // [piece, 2 * ffn_width]
   Matrix hidden;    // [piece, ffn_width]
-  // Memory of the feed-forward, gate_up and hidden among it: until a layer's attention is done whoever plans it may have
-  // it.
+  // Memory of the feed-forward, gate_up and hidden among it: until a layer's attention is done whoever plans it may
+  // have it.
   std::span<std::byte> spare;
 
   int64_t piece() const { return attended.rows; }

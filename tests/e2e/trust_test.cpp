@@ -80,9 +80,11 @@ TEST(Trust, AnIdleMethodIsNothingToCompare) {
   expect_line(run({"perplexity", "-f", path, "-c", "512", "-ctk", "q8_0", "-ctv", "q8_0", "--kl-divergence"}), 2,
               "nothing here is another");
   // The prompt is read whole, the cache compressed behind it, when everything has been scored.
-  const Outcome behind = run({"perplexity", "-m", model(), "-f", path, "-c", "512", "--chunks", "1", "--method",
-                              "streaming", "--threshold", "0", "--segment", "64", "--base-budget", "4096",
-                              "--kv-budget", "64", "--kl-divergence"});
+  const Outcome behind = run({"perplexity", "-m",          model(),     "-f",
+                              path,         "-c",          "512",       "--chunks",
+                              "1",          "--method",    "streaming", "--threshold",
+                              "0",          "--segment",   "64",        "--base-budget",
+                              "4096",       "--kv-budget", "64",        "--kl-divergence"});
   EXPECT_EQ(behind.code, 2) << behind.out;
   EXPECT_NE(behind.err.find("has no generated tokens"), std::string::npos) << behind.err;
   const Outcome plain =
