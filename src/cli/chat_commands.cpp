@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -12,7 +13,7 @@
 namespace ei::cli {
 
 namespace {
-constexpr std::array<ChatCommandEntry, 8> kChatCommands = {{
+constexpr std::array<ChatCommandEntry, 9> kChatCommands = {{
     {ChatVerb::kHelp, "/help", "", "this list"},
     {ChatVerb::kRead, "/read", "FILE", "put a text in front of the next message"},
     {ChatVerb::kRegen, "/regen", "", "answer the last message again"},
@@ -21,9 +22,20 @@ constexpr std::array<ChatCommandEntry, 8> kChatCommands = {{
     {ChatVerb::kStats, "/stats", "", "what the last answer cost"},
     {ChatVerb::kClear, "/clear", "", "forget the conversation"},
     {ChatVerb::kExit, "/exit", "", "leave (so does Ctrl-D)"},
+    {ChatVerb::kExit, "/quit", "", "the same"},
 }};
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+// As a shell would read it: quotes around it go, ~ is the user's home.
+std::string file_named(std::string argument) {
+  const char quote = argument.empty() ? '\0' : argument.front();
+  if (argument.size() > 2 && (quote == '"' || quote == '\'') && argument.back() == quote)
+    argument = argument.substr(1, argument.size() - 2);
+  const char* home = std::getenv("HOME");
+  if (home != nullptr && (argument == "~" || argument.starts_with("~/"))) argument.replace(0, 1, home);
+  return argument;
+}
 
 using MessagesJson = nlohmann::ordered_json;
 
@@ -50,7 +62,7 @@ Result<ChatCommand> parse_chat_command(const std::string& line) {
     return make_error(ErrorKind::kUsage, value.empty() ? "%s stands alone%s" : "%s wants a file: %s FILE", word.c_str(),
                       value.empty() ? "" : word.c_str());
   }
-  return ChatCommand{.verb = entry->verb, .argument = std::move(argument)};
+  return ChatCommand{.verb = entry->verb, .argument = file_named(std::move(argument))};
 }
 
 bool is_chat_command(const std::string& line) {

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
+#include <utility>
 
 namespace ei::cli {
 namespace {
@@ -27,6 +29,21 @@ TEST(ChatCommands, WhatOnlyBeginsWithASlashIsAMessage) {
     EXPECT_EQ(parsed->verb, ChatVerb::kMessage);
     EXPECT_EQ(parsed->argument, message);
   }
+}
+
+TEST(ChatCommands, AFileIsNamedAsInAShell) {
+  const std::string home = std::getenv("HOME") == nullptr ? "~" : std::getenv("HOME");
+  const std::pair<const char*, std::string> cases[] = {
+      {"short.txt", "short.txt"},
+      {"\"short.txt\"", "short.txt"},
+      {"'a file.txt'", "a file.txt"},
+      {"~/x.txt", home + "/x.txt"},
+      {"\"~/a file.txt\"", home + "/a file.txt"},
+      {"~other/x.txt", "~other/x.txt"},
+      {"a\"b\".txt", "a\"b\".txt"},
+      {"\"", "\""},
+  };
+  for (const auto& [typed, file] : cases) EXPECT_EQ(parse_chat_command(std::string("/read ") + typed)->argument, file);
 }
 
 TEST(ChatCommands, AMisspeltOneIsNotSentToTheModel) {

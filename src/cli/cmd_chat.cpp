@@ -208,6 +208,8 @@ Result<int> command_chat(const CommandContext& context) {
         "--kv-free: the cache keeps what the last answer looked at; later questions about the rest may "
         "fail");
   }
+  if (settings.kv_free && kv.rule == policy::KvRule::kKeepAll)
+    context.console.note("--kv-free changes nothing here: the method compresses no cache");
   Conversation conversation(*session, std::move(chat), settings.system_prompt);
   return Talk(context, *session, conversation).run();
 }

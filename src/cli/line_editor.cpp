@@ -1,13 +1,16 @@
 #include "cli/line_editor.h"
 
+#include <langinfo.h>
 #include <poll.h>
 #include <termios.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <clocale>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
 #ifdef EI_HAVE_LIBEDIT
 #include <histedit.h>
@@ -43,9 +46,19 @@ std::atomic<bool> prompt_shown{false};  // the cursor stands behind it
 }  // namespace
 
 #ifdef EI_HAVE_LIBEDIT
+namespace {
+// libedit drops what the locale has no characters for; texts are UTF-8, whatever the environment names.
+bool takes_utf8() {
+  for (const char* locale : {"", "C.UTF-8", "C.utf8", "en_US.UTF-8"})
+    if (std::setlocale(LC_CTYPE, locale) != nullptr && std::string_view(::nl_langinfo(CODESET)) == "UTF-8") return true;
+  std::setlocale(LC_CTYPE, "C");
+  return false;
+}
+}  // namespace
+
 struct LineEditor::Editor {
   explicit Editor(bool color) : bold(color) {
-    std::setlocale(LC_CTYPE, "");  // characters of more than one byte
+    if (!takes_utf8()) return;
     edit = el_init("entropyinfer", stdin, stderr, stderr);
     past = history_init();
     if (edit == nullptr || past == nullptr) return;
@@ -58,6 +71,13 @@ struct LineEditor::Editor {
     el_set(edit, EL_SIGNAL, 1);  // the terminal is put in order before our handler leaves the process
     el_set(edit, EL_HIST, history, past);
     el_source(edit, nullptr);  // the user's ~/.editrc
+    // Ctrl-C as a key, in both maps of vi too. What is set before the terminal's own keys are known is forgotten.
+    el_set(edit, EL_PREP_TERM, 1);
+    el_set(edit, EL_PREP_TERM, 0);
+    el_set(edit, EL_SETTY, "-d", "intr=", nullptr);
+    el_set(edit, EL_ADDFN, "give-up", "forget the message, or leave", give_up);
+    el_set(edit, EL_BIND, "^C", "give-up", nullptr);
+    el_set(edit, EL_BIND, "-a", "^C", "give-up", nullptr);
   }
   ~Editor() {
     if (edit != nullptr) el_end(edit);
@@ -73,8 +93,25 @@ struct LineEditor::Editor {
     return texts[self->bold ? 1 : 0][self->first ? 1 : 0];
   }
 
+  // Ctrl-C: as a shell does it, what is typed is forgotten; where nothing is, it is the signal.
+  static unsigned char give_up(EditLine* edit, int) {
+    Editor* self = nullptr;
+    el_get(edit, EL_CLIENTDATA, &self);
+    const LineInfo* typed = el_line(edit);
+    if (self->first && typed->lastchar == typed->buffer) {
+      ::raise(SIGINT);
+      return CC_NORM;
+    }
+    self->given_up = true;
+    el_cursor(edit, static_cast<int>(typed->lastchar - typed->cursor));
+    el_insertstr(edit, "^C");
+    el_push(edit, "\n");
+    return CC_REFRESH;
+  }
+
   std::optional<std::string> line(bool first_of_message) {
     first = first_of_message;
+    given_up = false;
     int length = 0;
     const char* text = el_gets(edit, &length);
     if (text == nullptr || length <= 0) return std::nullopt;
@@ -89,6 +126,7 @@ struct LineEditor::Editor {
   History* past = nullptr;
   bool first = true;
   bool bold = false;
+  bool given_up = false;
 };
 #else
 struct LineEditor::Editor {};
@@ -125,6 +163,9 @@ std::optional<std::string> LineEditor::read_message() {
   for (bool first = true;; first = false) {
     std::optional<std::string> line = read_line(first);
     if (!line) return first ? std::nullopt : std::optional(message);
+#ifdef EI_HAVE_LIBEDIT
+    if (editor_ != nullptr && editor_->given_up) return "";
+#endif
     const bool continued = line->ends_with('\\');
     if (continued) line->pop_back();
     message += *line;

@@ -21,10 +21,11 @@ HAS_LIBEDIT = "libedit" in subprocess.run(["ldd", PROGRAM], text=True, capture_o
 class Chat:
     """The program with a terminal as stdin and stderr; what it answers goes into a pipe."""
 
-    def __init__(self, *more, model=("-m", MODEL)):
+    def __init__(self, *more, model=("-m", MODEL), locale=None):
         self.terminal, slave = os.openpty()
         self.slave = slave
-        environment = {**os.environ, "TERM": "xterm", "NO_COLOR": "1", "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"}
+        environment = {name: value for name, value in os.environ.items() if name != "LANG" and not name.startswith("LC_")}
+        environment |= {"TERM": "xterm", "NO_COLOR": "1", "HOME": "/nonexistent", **(locale or {})}
         self.process = subprocess.Popen([PROGRAM, "chat", *model, "--temp", "0", "-n", "4", "-t", "1", *more],
                                         stdin=slave, stderr=slave, stdout=subprocess.PIPE, env=environment,
                                         start_new_session=True)  # libedit hands signals on to the whole group
@@ -92,6 +93,15 @@ class ChatTerminal(unittest.TestCase):
         self.assertEqual(self.users_words(chat), ["first line\nsecond line\n\nthird line", "alone"])
         chat.leave()
 
+    def test_every_character_is_kept_whatever_the_locale(self):
+        for locale in ({}, {"LANG": "C"}, {"LANG": "xx_XX.UTF-8"}, {"LC_ALL": "POSIX"}, {"LC_ALL": "C.UTF-8"}):
+            with self.subTest(locale=locale):
+                chat = Chat(locale=locale)
+                chat.say("Grüße aus Köln, 東京 😀")
+                chat.say("eins – zwei\ndrei … vier")
+                self.assertEqual(self.users_words(chat), ["Grüße aus Köln, 東京 😀", "eins – zwei\ndrei … vier"])
+                chat.leave()
+
     def test_which_model_answers_is_said_before_the_first_question(self):
         chat = Chat("-c", "200000", model=())
         for words in ("no -m FILE", "beyond the 131072 tokens"):
@@ -108,7 +118,7 @@ class ChatTerminal(unittest.TestCase):
         text.write_text("\ufeffThe pass key is 48213.\n")
         chat = Chat()
         helped = chat.command("/help")
-        for name in ("/read", "/regen", "/save", "/load", "/stats", "/clear", "/exit"):
+        for name in ("/read", "/regen", "/save", "/load", "/stats", "/clear", "/exit", "/quit"):
             self.assertIn(name, helped)
         self.assertIn("there is no /hepl", chat.command("/hepl"))
         self.assertIn("stands in front of the next message", chat.command(f"/read {text}"))
@@ -134,6 +144,24 @@ class ChatTerminal(unittest.TestCase):
         chat.wait_for("> ")
         self.assertEqual(self.users_words(chat), ["How many\nboats?"])
         chat.leave()
+
+    def test_what_the_cache_takes_is_no_part_of_less(self):
+        text = pathlib.Path(self.folder.name, "long.txt")
+        text.write_text("The boats were counted in the evening. " * 400)
+        chat = Chat("--kv-policy", "latent", "--kv-budget", "64", "--kv-gap", "2")
+        chat.command(f"/read \"{text}\"")
+        chat.say("How many?")
+        shown = chat.command("/stats")
+        self.assertRegex(shown, r"KV cache +\d+ of \d+ tokens read, [\d.]+ \w+ beside [\d.]+ MiB")
+        self.assertIn("of the whole text, which stays for later turns", shown)
+        chat.leave()
+
+    def test_kv_free_without_a_compression_is_named(self):
+        chat = Chat("--kv-free")
+        self.assertIn("--kv-free changes nothing here", chat.greeting)
+        chat.type("/quit\n")
+        chat.process.communicate(timeout=PATIENCE)
+        self.assertEqual(chat.process.returncode, 0)
 
     def test_that_a_method_did_nothing_is_said_once(self):
         chat = Chat("--method", "entropyinfer")
@@ -197,6 +225,23 @@ class ChatTerminal(unittest.TestCase):
             chat.process.communicate(timeout=PATIENCE)
             self.assertEqual(chat.process.returncode, code)
             self.assertTrue(chat.wait_for("\n").endswith("\n"))
+
+    def test_ctrl_c_forgets_a_half_typed_message_first(self):
+        if not HAS_LIBEDIT:
+            self.skipTest("built without libedit")
+        chat = Chat()
+        for typed, shown in (("half a mess", "mess"), ("moved\x1b[D\x1b[D", "moved"), ("one\\\nhalf of ano", "ano")):
+            chat.wait_for_keys()
+            chat.type(typed)
+            chat.wait_for(shown)
+            chat.type("\x03")
+            self.assertIn("^C", chat.wait_for("\n> "))
+        chat.say("whole")
+        self.assertEqual(self.users_words(chat), ["whole"])
+        chat.wait_for_keys()
+        chat.type("\x03")
+        chat.process.communicate(timeout=PATIENCE)
+        self.assertEqual(chat.process.returncode, 130)
 
     def test_a_full_context_is_said(self):
         chat = Chat("-c", "40", "-n", "-1", "--ignore-eos")
