@@ -80,7 +80,8 @@ RunReport make_report(const ReportInput& input) {
   report.stats = difference(input.session.stats(), input.before);
   report.acted = input.session.acted();
   report.kv_whole = input.session.has_view();
-  report.kv_bytes = store.bytes() + (report.kv_whole ? reading.bytes() : 0);
+  report.kv_bytes_whole = report.kv_whole ? store.bytes() : 0;
+  report.kv_bytes = reading.bytes() + report.kv_bytes_whole;
   report.kv_bytes_full = reading.bytes_full();
   report.kv_tokens_kept = std::llround(reading.average_slots());
   report.kv_tokens_total = input.session.position();
@@ -113,10 +114,15 @@ std::string report_json(const RunReport& report) {
                        {"predicted_ms", ms(stats.decode_s)},
                        {"prompt_per_second", report.prompt_per_second()},
                        {"predicted_per_second", report.predicted_per_second()}};
-  object["prefill"] = {
-      {"acted", report.acted.prefill},         {"density", stats.density()},        {"pairs", stats.pairs},
-      {"pairs_dense", stats.pairs_dense},      {"profile_ms", ms(stats.profile_s)}, {"plan_ms", ms(stats.plan_s)},
-      {"attention_ms", ms(stats.attention_s)}, {"matmul_ms", ms(stats.matmul_s)}};
+  object["prefill"] = {{"acted", report.acted.prefill},
+                       {"density", stats.density()},
+                       {"text_density", report.acted.text_density},
+                       {"pairs", stats.pairs},
+                       {"pairs_dense", stats.pairs_dense},
+                       {"profile_ms", ms(stats.profile_s)},
+                       {"plan_ms", ms(stats.plan_s)},
+                       {"attention_ms", ms(stats.attention_s)},
+                       {"matmul_ms", ms(stats.matmul_s)}};
   object["prefill"]["heads"] = heads_json(report.heads);
   object["kv"] = {{"acted", report.acted.kv},
                   {"whole_kept", report.kv_whole},
@@ -149,16 +155,21 @@ void print_timings(const Console& console, const RunReport& report) {
   line(str_format("           first token after %s", format_seconds(report.ttft_s).c_str()));
   line(str_format("attention  density %.3f, %s of the prompt time", stats.density(),
                   format_seconds(stats.attention_s).c_str()));
+  if (report.cached_tokens > 0 && report.acted.text_density < 1)
+    line(str_format("           density %.3f of the whole text, as its cached part was read",
+                    report.acted.text_density));
   if (const double choosing_s = stats.profile_s + stats.plan_s; choosing_s > 0) {
     line(str_format("           choosing blocks: profile %s, plan %s, %.1f %% of the prompt time",
                     format_seconds(stats.profile_s).c_str(), format_seconds(stats.plan_s).c_str(),
                     100 * choosing_s / stats.prompt_s));
   }
-  line(str_format("KV cache   %lld of %s %s, %s of %s", static_cast<long long>(report.kv_tokens_kept),
+  const auto bytes = [](int64_t count) { return format_bytes(static_cast<double>(count)); };
+  line(str_format("KV cache   %lld of %s %s, %s %s %s", static_cast<long long>(report.kv_tokens_kept),
                   counted(report.kv_tokens_total, "token").c_str(), report.kv_whole ? "read" : "kept",
-                  format_bytes(static_cast<double>(report.kv_bytes)).c_str(),
-                  format_bytes(static_cast<double>(report.kv_bytes_full)).c_str()));
-  if (report.kv_whole) line("           the whole text stays for later turns (--kv-free gives its memory back)");
+                  bytes(report.kv_bytes - report.kv_bytes_whole).c_str(), report.kv_whole ? "beside" : "of",
+                  bytes(report.kv_whole ? report.kv_bytes_whole : report.kv_bytes_full).c_str()));
+  if (report.kv_whole)
+    line("           of the whole text, which stays for later turns (--kv-free gives its memory back)");
   if (report.compressions > 0) {
     line(str_format("           compressed %s in %s, %s dropped; %.1f tokens/s before, %.1f behind",
                     counted(report.compressions, "time").c_str(), format_seconds(stats.compress_s).c_str(),

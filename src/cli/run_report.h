@@ -29,10 +29,11 @@ struct RunReport {
   int64_t cached_tokens = 0;  // of the prompt, already in the session
   double load_s = 0;
   double ttft_s = 0;
-  SessionStats stats;     // of this answer alone
-  Acted acted;            // of the session so far
-  bool kv_whole = false;  // generation reads a compressed view, and the whole cache stays beside it
-  int64_t kv_bytes = 0;   // held: the cache and, beside it, a view
+  SessionStats stats;          // of this answer alone
+  Acted acted;                 // of the session so far
+  bool kv_whole = false;       // generation reads a compressed view, and the whole cache stays beside it
+  int64_t kv_bytes = 0;        // held: the cache and, beside it, a view
+  int64_t kv_bytes_whole = 0;  // of these the whole cache, where generation reads a view
   int64_t kv_bytes_full = 0;
   int64_t kv_tokens_kept = 0;  // that generation reads, per layer and kv_head, on average
   int64_t kv_tokens_total = 0;

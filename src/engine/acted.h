@@ -12,6 +12,8 @@ namespace ei {
 struct Acted {
   bool prefill = false;  // query-key pairs of a prompt were left out
   bool kv = false;       // the cache was compressed, or read in part
+  // Share of the attention that was computed when the text was read, its part from a saved cache included.
+  double text_density = 1;
   // Why a half of the method that was asked for did nothing, as a sentence without its end.
   std::string prefill_idle;
   std::string kv_idle;

@@ -92,6 +92,60 @@ TEST_F(PromptCache, ACompressedCacheIsNotSaved) {
   EXPECT_EQ(folder_.num_files(), 0);
 }
 
+// Ctrl-C while it reads: what was read is a text like any other.
+TEST_F(PromptCache, APartOfAPromptIsReadOnAsIfNothingHadHappened) {
+  policy::PrefillOptions by_density = small_options();
+  by_density.base_budget = 0;
+  by_density.density = 0.3;
+  by_density.density_base = 16;
+  for (SessionOptions options : {full(), sparse_session(by_density)}) {
+    SCOPED_TRACE(options.method);
+    CancelToken cancel;
+    options.batch = 128;
+    options.cancel = &cancel;
+    const std::unique_ptr<Session> cut = open(options);
+    const Status read = cut->prefill(tokens_, [&](const PrefillProgress& state) {
+      if (state.done >= 500) cancel.cancel();
+    });
+    ASSERT_FALSE(read.ok());
+    ASSERT_EQ(read.error().kind, ErrorKind::kInterrupted);
+    const int64_t held = cut->position();
+    ASSERT_TRUE(held > 0 && held < 900) << held;
+    ASSERT_TRUE(save_prompt(*cut, path_).ok());
+    options.cancel = nullptr;
+    const std::unique_ptr<Session> session = open(options);
+    ASSERT_EQ(load_prompt(*session, path_, tokens_)->kept, held);
+    ASSERT_TRUE(session->prefill(std::span(tokens_).subspan(static_cast<size_t>(held))).ok());
+    EXPECT_EQ(logits_of(*session), logits_behind(options, tokens_));
+  }
+}
+
+TEST_F(PromptCache, WhatWasReadSparselyIsKnownFromTheFile) {
+  policy::PrefillOptions by_density = small_options();
+  by_density.base_budget = 0;
+  by_density.density = 0.3;
+  by_density.density_base = 16;
+  const SessionOptions options = sparse_session(by_density);
+  const std::unique_ptr<Session> read = open(options);
+  ASSERT_TRUE(read->prefill(tokens_).ok());
+  const Acted first = read->acted();
+  ASSERT_TRUE(first.prefill);
+  ASSERT_LT(read->stats().density(), 0.9);
+  EXPECT_NEAR(first.text_density, read->stats().density(), 1e-9) << "it has read all of it itself";
+  ASSERT_TRUE(save_prompt(*read, path_).ok());
+  const std::unique_ptr<Session> loaded = open(options);
+  ASSERT_EQ(load_prompt(*loaded, path_, tokens_)->kept, 899);
+  ASSERT_TRUE(loaded->prefill(std::span(tokens_).subspan(899)).ok());
+  const Acted acted = loaded->acted();
+  EXPECT_EQ(loaded->stats().density(), 1.0) << "of its own token";
+  EXPECT_TRUE(acted.prefill);
+  EXPECT_EQ(acted.prefill_idle, "");
+  EXPECT_NEAR(acted.text_density, first.text_density, 0.01);
+  ASSERT_TRUE(loaded->truncate(0).ok());
+  ASSERT_TRUE(loaded->prefill(std::span(tokens_).first(100)).ok());
+  EXPECT_EQ(loaded->acted().text_density, 1.0) << "nothing of the file is left";
+}
+
 // The next compression decides by the queries of the prompt as well, which nobody has computed in this session.
 TEST_F(PromptCache, ACompressionBehindItKeepsWhatItKeepsBehindTheText) {
   SessionOptions options;

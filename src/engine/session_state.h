@@ -107,6 +107,7 @@ struct Session::State {
   // Why the method left nothing out: acted.cpp.
   std::string why_all_was_read() const;
   std::string why_all_was_kept() const;
+  double text_density() const;
 
  private:
   // Records the forward pass: prefill.cpp.

@@ -164,6 +164,39 @@ TEST(Acted, SaysWhatWasLeftOutAndWhyNothingWas) {
   EXPECT_NE(acted.idle()[0].find("1200 tokens"), std::string::npos) << "of the prompt: " << acted.idle()[0];
 }
 
+std::string why_read_whole(const policy::PrefillOptions& prefill, std::initializer_list<size_t> parts) {
+  SessionOptions options;
+  options.prefill = prefill;
+  const auto session = open_session(one_thread_engine(), options);
+  for (const size_t tokens : parts) EXPECT_TRUE(session->prefill(random_tokens(tokens, 9)).ok());
+  EXPECT_FALSE(session->acted().any());
+  return session->acted().prefill_idle;
+}
+
+TEST(Acted, SaysWhichRuleReadsAPromptWhole) {
+  policy::PrefillOptions prefill = policy::find_method("critiprefill")->prefill;
+  prefill.threshold = prefill.base_budget = 64;
+  EXPECT_EQ(why_read_whole(prefill, {931}),
+            "the prompt was read whole: of 931 tokens in segments of 512 those that begin in the first 64 "
+            "(--threshold) and the last one always are");
+  EXPECT_EQ(why_read_whole(prefill, {700, 700}),
+            "the prompt was read whole: it came in parts, and of each the first and the last segment of 512 always "
+            "are");
+  prefill.base_budget = 2048;
+  EXPECT_EQ(why_read_whole(prefill, {1200}),
+            "the prompt was read whole: what may be read before a segment, 2048 tokens (--base-budget), covered it");
+  prefill.layer_skip = 1000;
+  EXPECT_EQ(why_read_whole(prefill, {1200}),
+            "the prompt was read whole: the first 1000 layers always are (--layer-skip), and no other attends beyond a "
+            "sliding window");
+  prefill = policy::find_method("entropyinfer")->prefill;
+  prefill.threshold = 64;
+  prefill.density_base = 4096;
+  EXPECT_EQ(why_read_whole(prefill, {1200}),
+            "the prompt was read whole: what may be read before a segment, 0.065 of it and 4096 tokens more "
+            "(--density, --density-base), covered it");
+}
+
 TEST(Acted, CountsABudgetThatIsAShareOfTheText) {
   SessionOptions options;
   options.kv = policy::find_kv_rule(policy::KvRule::kLatent)->preset;
