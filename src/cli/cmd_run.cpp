@@ -1,17 +1,17 @@
 // run: one prompt, one answer. The prompt becomes a user message when the model has a chat template; --raw completes it
 // as it is.
-#include <filesystem>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/units.h"
 #include "cli/answer.h"
+#include "cli/cached_prompt.h"
 #include "cli/command.h"
 #include "cli/input.h"
 #include "cli/kv_options.h"
 #include "cli/progress.h"
 #include "cli/setup.h"
 #include "engine/fits.h"
-#include "engine/prompt_cache.h"
 #include "report/plan_file.h"
 
 namespace ei::cli {
@@ -66,41 +66,6 @@ void show_prompt(const CommandContext& context, const std::string& prompt) {
   const std::string lead = hidden > 0 ? "[" + format_bytes(static_cast<double>(hidden)) + " of text] ... " : "";
   context.console.note(context.console.dim(lead + shown));
 }
-// --prompt-cache: what of the prompt is in the file goes into the session, what was read goes into the file.
-class PromptCache {
- public:
-  PromptCache(const CommandContext& context, Session& session) : context_(context), session_(session) {}
-
-  // Returns the leading tokens of the prompt that the session holds now.
-  Result<int64_t> load(std::span<const int32_t> prompt) {
-    if (path().empty()) return 0;
-    if (std::error_code error; !std::filesystem::exists(path(), error)) {
-      EI_RETURN_IF_ERROR(report::ReportFile(path()).check());  // better said before the prompt is read
-      return 0;
-    }
-    EI_ASSIGN_OR_RETURN(const SavedPrompt found,
-                        load_prompt(session_, path(), prompt, &context_.interrupts.stop_now()));
-    whole_ = found.kept + 1 == static_cast<int64_t>(prompt.size()) && found.saved > found.kept;
-    if (!found.why.empty()) context_.console.note("nothing taken from " + path() + ": " + found.why);
-    return found.kept;
-  }
-
-  Status save() const {
-    if (path().empty() || whole_) return {};
-    if (!session_.store().exact()) {
-      context_.console.note("not written to " + path() + ": the cache was compressed behind the prompt");
-      return {};
-    }
-    return save_prompt(session_, path(), &context_.interrupts.stop_now());
-  }
-
- private:
-  const std::string& path() const { return context_.settings.prompt_cache; }
-
-  const CommandContext& context_;
-  Session& session_;
-  bool whole_ = false;  // the file holds all of the prompt
-};
 }  // namespace
 
 Result<int> command_run(const CommandContext& context) {
@@ -113,7 +78,7 @@ Result<int> command_run(const CommandContext& context) {
   EI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                       new_session(*engine, settings, context.interrupts.stop_now()));
   EI_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens, tokens_of(settings, engine->tokenizer(), prompt));
-  PromptCache cache(context, *session);
+  CachedPrompt cache(context, *session);
   EI_ASSIGN_OR_RETURN(const int64_t cached, cache.load(tokens));
   show_prompt(context, prompt);
   if (dumps_plan && session->planner() != nullptr) session->planner()->keep_blocks(true);
@@ -131,7 +96,11 @@ Result<int> command_run(const CommandContext& context) {
     request.cached = static_cast<int64_t>(tokens.size()) - 1;
   }
   const double read_s = settings.logits_out.empty() ? 0 : now_s() - start;
-  EI_ASSIGN_OR_RETURN(Answer made, answer(context, *session, request));
+  Result<Answer> answered = answer(context, *session, request);
+  if (!answered.ok() && answered.error().kind == ErrorKind::kInterrupted) {
+    if (const Status saved = cache.save_part(); !saved.ok()) context.console.fail(saved.error().message);
+  }
+  EI_ASSIGN_OR_RETURN(Answer made, std::move(answered));
   // The prompt may have been read for its logits just now, not found in a cache.
   made.report.cached_tokens = cached;
   made.report.ttft_s += read_s;

@@ -2,6 +2,7 @@
 // type.
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "printed_json.h"
@@ -76,6 +77,42 @@ TEST(Questions, GrammarsSchemasAndSystemPromptsComeFromFiles) {
   const std::string system = write_file("system.txt", "Be short.");
   EXPECT_EQ(answer({"-p", kQuestion, "-sysf", system})["tokens"]["prompt"],
             answer({"-p", kQuestion, "-sys", "Be short."})["tokens"]["prompt"]);
+}
+
+TEST(Questions, ACacheThatWasReadSparselySaysSo) {
+  const std::string path = write_file("sparse.txt", prose(30'000));
+  const std::string cache = write_file("sparse.cache", "");
+  std::remove(cache.c_str());
+  const auto ask = [&](const char* question) {
+    return answer({"-f", path, "-p", question, "--method", "entropyinfer", "--prompt-cache", cache, "-n", "1"});
+  };
+  const json first = ask("How many boats?");
+  const json second = ask("Where?");
+  ASSERT_GT(second["tokens"]["cached"], 4000);
+  EXPECT_EQ(second["prefill"]["density"], 1.0) << "of the question";
+  EXPECT_TRUE(second["prefill"]["acted"]);
+  EXPECT_NEAR(second["prefill"]["text_density"].get<double>(), first["prefill"]["density"].get<double>(), 0.02);
+  for (const json& why : second["idle"])
+    EXPECT_EQ(why.get<std::string>().find("the prompt was read whole"), std::string::npos);
+}
+
+TEST(Questions, ACacheThatIsReplacedIsNamed) {
+  const std::string cache = write_file("replaced.cache", "");
+  std::remove(cache.c_str());
+  const auto ask = [&](const std::string& prompt, const std::string& method) {
+    const Outcome outcome = run({"run", "-p", prompt, "--prompt-cache", cache, "--method", method, "-n", "1"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.err;
+  };
+  const std::string text = prose(2000);
+  EXPECT_EQ(ask(text, "full").find("is replaced"), std::string::npos) << "there was none";
+  EXPECT_EQ(ask(text, "full").find("is replaced"), std::string::npos) << "it holds all of it";
+  const std::string by_other = ask(text, "entropyinfer");
+  EXPECT_NE(by_other.find("nothing taken from " + cache), std::string::npos) << by_other;
+  EXPECT_NE(by_other.find(cache + " is replaced: of its "), std::string::npos) << by_other;
+  EXPECT_NE(by_other.find(" tokens 0 were taken"), std::string::npos) << by_other;
+  const std::string shorter = ask("hello", "entropyinfer");
+  EXPECT_NE(shorter.find(cache + " is replaced: of its "), std::string::npos) << shorter;
 }
 
 TEST(Questions, SwitchesOfLlamaCppAreTakenWithANote) {

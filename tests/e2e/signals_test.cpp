@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -107,6 +108,34 @@ TEST(Interrupt, ALongPromptStopsWithinASecondHoweverItIsRead) {
     SCOPED_TRACE(method);
     expect_stop_within_a_second({.arguments = {"run", "-v", "--method", method}, .input = prose(300'000)});
   }
+}
+
+TEST(Interrupt, APromptCacheKeepsWhatWasReadUnlessItHoldsMore) {
+  const std::string cache = write_file("cut.cache", "");
+  std::remove(cache.c_str());
+  const auto interrupted = [&](const std::string& text) {
+    Process process({.arguments = {"run", "-v", "-b", "128", "-n", "1", "--prompt-cache", cache}, .input = text});
+    EXPECT_TRUE(process.wait_for_err("loaded"));
+    EXPECT_TRUE(process.wait_for_cpu(1));
+    process.send(SIGINT);
+    const Outcome outcome = process.finish();
+    EXPECT_EQ(outcome.code, 130) << outcome.err;
+    return outcome.err;
+  };
+  const auto asked = [&](const std::string& text) {
+    const Outcome outcome = run({"run", "-p", text, "-n", "1", "--json", "--prompt-cache", cache});
+    return nlohmann::json::parse(outcome.out)["tokens"]["cached"].get<int64_t>();
+  };
+  std::string err = interrupted(prose(300'000));
+  EXPECT_NE(err.find(" tokens to " + cache + ": the same command goes on from there"), std::string::npos) << err;
+  EXPECT_GT(asked(prose(600)), 50);
+
+  std::remove(cache.c_str());
+  EXPECT_EQ(asked(prose(60'000)), 0);
+  const std::string file = contents(cache);
+  err = interrupted("Otherwise. " + prose(300'000));
+  EXPECT_NE(err.find(cache + " stays as it is: it holds "), std::string::npos) << err;
+  EXPECT_TRUE(contents(cache) == file);
 }
 
 TEST(Interrupt, AnEvaluationStopsWithinASecond) {
