@@ -7,6 +7,7 @@
 
 #include "printed_json.h"
 #include "process.h"
+#include "tools/random_model.h"
 
 namespace ei::e2e {
 namespace {
@@ -94,6 +95,22 @@ TEST(Questions, ACacheThatWasReadSparselySaysSo) {
   EXPECT_NEAR(second["prefill"]["text_density"].get<double>(), first["prefill"]["density"].get<double>(), 0.02);
   for (const json& why : second["idle"])
     EXPECT_EQ(why.get<std::string>().find("the prompt was read whole"), std::string::npos);
+}
+
+TEST(Questions, WhereFewLayersAreGlobalTheBudgetInForceIsNamed) {
+  RandomModelSpec spec;
+  spec.family = "gemma3";
+  spec.layers = 4;
+  spec.window = 64;
+  spec.window_pattern = 2;
+  const std::string path = write_file("few.gguf", "");
+  ASSERT_TRUE(make_random_model(spec, path).ok());
+  const json object = answer({"--raw", "-m", path, "-f", write_file("few.txt", prose(3000)), "--method", "entropyinfer",
+                              "--threshold", "512", "--density-base", "2048"});
+  ASSERT_FALSE(object["prefill"]["acted"]);
+  EXPECT_EQ(object["idle"][0],
+            "the prompt was read whole: only 2 of 4 layers attend beyond a sliding window, and there what may be read "
+            "before a segment, 0.13 of it and 4096 tokens more (--density, --density-base), covered it");
 }
 
 TEST(Questions, ACacheThatIsReplacedIsNamed) {
