@@ -38,7 +38,7 @@ int64_t spare_bytes(const Config& config, int64_t rows) {
   return (gate_up_size(config, rows) + rows * int64_t{config.ffn_width}) * static_cast<int64_t>(sizeof(float));
 }
 
-Result<Activations> Model::activations(Stream& stream, int64_t tokens, int64_t piece, int64_t spare_rows) const {
+Result<Activations> Model::activations(Stream& stream, int64_t tokens, int64_t piece, int64_t spare) const {
   Activations act;
   EI_ASSIGN_OR_RETURN(act.x, stream.scratch(kX, tokens, config_.width));
   EI_ASSIGN_OR_RETURN(act.normed, stream.scratch(kNormed, tokens, config_.width));
@@ -46,10 +46,9 @@ Result<Activations> Model::activations(Stream& stream, int64_t tokens, int64_t p
   EI_ASSIGN_OR_RETURN(act.attended, stream.scratch(kAttended, piece, query_width()));
   EI_ASSIGN_OR_RETURN(act.branch, stream.scratch(kBranch, piece, config_.width));
   const int64_t ffn = config_.ffn_width;
-  const int64_t rows = std::max(piece, spare_rows);
-  const int64_t bytes = spare_bytes(config_, rows);
-  EI_ASSIGN_OR_RETURN(const Matrix memory,
-                      stream.scratch(kFeedForward, 1, bytes / static_cast<int64_t>(sizeof(float))));
+  const auto element = static_cast<int64_t>(sizeof(float));
+  const int64_t bytes = std::max(spare_bytes(config_, piece), (spare + element - 1) / element * element);
+  EI_ASSIGN_OR_RETURN(const Matrix memory, stream.scratch(kFeedForward, 1, bytes / element));
   act.spare = {reinterpret_cast<std::byte*>(memory.data), static_cast<size_t>(bytes)};
   act.gate_up = {memory.data, piece, 2 * ffn, 2 * ffn};
   act.hidden = {memory.data + gate_up_size(config_, piece), piece, ffn, ffn};

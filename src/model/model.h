@@ -42,8 +42,8 @@ class Model {
   const Config& config() const { return config_; }
   int num_layers() const { return config_.layers; }
 
-  // `spare_rows`: of a larger piece, whose memory the stream has anyway; 0: none.
-  Result<Activations> activations(Stream& stream, int64_t tokens, int64_t piece, int64_t spare_rows = 0) const;
+  // `spare`: at least so many bytes of it.
+  Result<Activations> activations(Stream& stream, int64_t tokens, int64_t piece, int64_t spare = 0) const;
   // x = embedding of the tokens, normed = x behind the first layer's norm
   void embed(Stream& stream, std::span<const int32_t> tokens, const Activations& act) const;
   // Q, K and V of the layer; Q and K normalised and rotated, K and V written into the store

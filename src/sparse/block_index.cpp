@@ -27,6 +27,11 @@ kernels::KeyIndexBytes BlockIndex::rated_bytes(int64_t tokens) const {
   return shape_.rated ? backend_->key_index_bytes(shape_.keys, tokens) : kernels::KeyIndexBytes{};
 }
 
+int64_t BlockIndex::spare_at(int64_t tokens, int64_t have) const {
+  const int64_t wanted = rated_bytes(tokens).passing;
+  return wanted > have && wanted <= 2 * have ? wanted : have;
+}
+
 Status BlockIndex::grow(Buffer& buffer, int64_t bytes, int64_t held) const {
   EI_ASSIGN_OR_RETURN(Buffer larger, backend_->allocate(static_cast<size_t>(bytes)));
   if (held > 0) EI_RETURN_IF_ERROR(backend_->copy_within(larger.data(), buffer.data(), static_cast<size_t>(held)));
@@ -137,8 +142,9 @@ void BlockIndex::truncate(int64_t tokens) {
 
 int64_t BlockIndex::bytes_for(int64_t tokens, int64_t spare) const {
   const kernels::KeyIndexBytes rated = rated_bytes(tokens);
-  return num_planned() * (2 * extremes_bytes(tokens) + rated.kept) + (rated.passing > spare ? rated.passing : 0) +
-         rated.working;
+  const int64_t larger = spare_at(tokens, spare);
+  const int64_t passing = rated.passing <= larger ? larger - spare : rated.passing;
+  return num_planned() * (2 * extremes_bytes(tokens) + rated.kept) + passing + rated.working;
 }
 
 }  // namespace ei::sparse

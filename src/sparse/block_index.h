@@ -26,6 +26,8 @@ class BlockIndex {
 
   // Room for the whole blocks of `tokens` tokens. Nothing recorded may be pending.
   Status reserve(int64_t tokens);
+  // `have`, or up to twice as much where that makes room for what is of one layer at a time.
+  int64_t spare_for(int64_t have) const { return spare_at(capacity_, have); }
   // What is of one layer at a time goes into `spare` where it fits, otherwise into memory of its own.
   Status begin_chunk(std::span<std::byte> spare);
   // Records what `tokens` tokens add to the extremes.
@@ -53,6 +55,7 @@ class BlockIndex {
     int64_t supers = 0;  // super-blocks with bounds, in `kept`
   };
   int64_t row_bytes() const;
+  int64_t spare_at(int64_t tokens, int64_t have) const;
   int64_t super_keys() const { return int64_t{kernels::blocks_per_super(shape_.keys.grid)} * shape_.keys.grid.block; }
   int64_t num_planned() const;
   // For `tokens` tokens.

@@ -42,6 +42,8 @@ class Planner {
   // At most, of a prompt of `tokens` tokens that are still to be read.
   int64_t longest_chunk(int64_t tokens, int64_t batch) const { return walk_.longest_chunk(tokens, batch); }
 
+  // How much spare memory begin_chunk() should get where `have` bytes are there anyway.
+  int64_t spare_for(int64_t have) const { return index_.spare_for(have); }
   // One chunk: begin, record() every planned layer, synchronize the stream, then finish or undo.
   // `spare`: memory of the stream that nothing needs while record() runs.
   Status begin_chunk(Stream& stream, int64_t first, int64_t tokens, std::span<std::byte> spare = {});

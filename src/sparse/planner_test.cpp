@@ -341,9 +341,15 @@ TEST(Planner, WorksInSpareMemoryWhereThatSuffices) {
   const int64_t need = frugal.planner().bytes_for(kLayerShape.tokens);
   const int64_t less = frugal.planner().bytes_for(kLayerShape.tokens, need);
   ASSERT_LT(less, need);
-  Buffer spare = backend->allocate(static_cast<size_t>(need - less)).value();
+  const int64_t passing = need - less;
+  EXPECT_EQ(frugal.planner().spare_for(passing), passing);
+  EXPECT_EQ(frugal.planner().spare_for(passing - 1), passing) << "a little more is cheaper than memory of its own";
+  EXPECT_EQ(frugal.planner().bytes_for(kLayerShape.tokens, passing - 1), less + 1);
+  EXPECT_EQ(frugal.planner().spare_for(passing / 2 - 1), passing / 2 - 1) << "but not more than as much again";
+  EXPECT_EQ(frugal.planner().bytes_for(kLayerShape.tokens, passing / 2 - 1), need);
+  Buffer spare = backend->allocate(static_cast<size_t>(passing)).value();
   const int64_t reserved = frugal.planner().held_bytes();
-  const std::span<std::byte> bytes(static_cast<std::byte*>(spare.data()), static_cast<size_t>(need - less));
+  const std::span<std::byte> bytes(static_cast<std::byte*>(spare.data()), static_cast<size_t>(passing));
   for (const size_t lent : {bytes.size(), bytes.size() - 1}) {
     frugal.lend(bytes.first(lent));
     frugal.begin(0, frugal.planner().chunk_end(0, 256));
