@@ -73,9 +73,9 @@ std::string Session::State::why_all_was_read() const {
     if (!by_place)
       return whole + str_format("it came in parts, and of each the first and the last segment of %d always are",
                                 options.segment);
-    return whole + str_format("of %s in segments of %d those that begin in the first %d (--threshold)%s always are",
+    return whole + str_format("%s, and segments of %d that begin in the first %d (--threshold)%s always are",
                               counted(tokens, "token").c_str(), options.segment, std::max(options.threshold, 1),
-                              options.last_dense ? " and the last one" : "");
+                              options.last_dense ? ", and the last one," : "");
   }
   const std::string few =
       global < layers ? str_format("only %d of %d layers attend beyond a sliding window, and there ", global, layers)

@@ -177,8 +177,8 @@ TEST(Acted, SaysWhichRuleReadsAPromptWhole) {
   policy::PrefillOptions prefill = policy::find_method("critiprefill")->prefill;
   prefill.threshold = prefill.base_budget = 64;
   EXPECT_EQ(why_read_whole(prefill, {931}),
-            "the prompt was read whole: of 931 tokens in segments of 512 those that begin in the first 64 "
-            "(--threshold) and the last one always are");
+            "the prompt was read whole: 931 tokens, and segments of 512 that begin in the first 64 (--threshold), and "
+            "the last one, always are");
   EXPECT_EQ(why_read_whole(prefill, {700, 700}),
             "the prompt was read whole: it came in parts, and of each the first and the last segment of 512 always "
             "are");
