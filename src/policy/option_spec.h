@@ -131,6 +131,7 @@ OptionField<Options> choice_field(Enum Options::*field, std::vector<std::pair<st
     return std::string_view();
   };
   std::vector<std::string_view> choices;
+  choices.reserve(names.size());
   for (const auto& [name, choice] : names) choices.push_back(name);
   return {.set = set, .get = get, .check = {}, .choices = std::move(choices)};
 }

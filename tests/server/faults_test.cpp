@@ -147,10 +147,14 @@ TEST(ServerFaults, NoMemoryForOneRequestIsItsErrorAndNobodyElses) {
   ASSERT_EQ(server.post("/completion", asked(long_text(700, 3), 1)).status, 200);
   memory->limit = memory->live + (int64_t{3} << 20);
 
-  std::string beside;
-  std::thread other([&] { beside = server.post("/completion", neighbour).json().value("content", "nothing"); });
+  // It has its memory when its first words come.
+  Client other(server.port());
+  neighbour["stream"] = true;
+  other.send(request_text("POST", "/completion", neighbour.dump()));
+  other.read_until("data:");
   const Answer refused = server.post("/completion", asked(long_text(2500)));
-  other.join();
+  std::string beside;
+  for (const json& event : other.read().events()) beside += event.value("content", "");
   EXPECT_EQ(refused.status, 503) << refused.body.substr(0, 300);
   EXPECT_EQ(refused.json()["error"]["type"], "unavailable_error");
   EXPECT_NE(refused.json()["error"]["message"].get<std::string>().find("memory"), std::string::npos) << refused.body;
@@ -160,6 +164,7 @@ TEST(ServerFaults, NoMemoryForOneRequestIsItsErrorAndNobodyElses) {
   streamed["stream"] = true;
   const Answer stream = server.post("/completion", streamed);
   EXPECT_NE(stream.body.find("memory"), std::string::npos) << stream.body.substr(0, 300);
+  neighbour["stream"] = false;
   EXPECT_EQ(server.post("/completion", neighbour).json()["content"], right);
   EXPECT_EQ(server.get("/slots").json()[0]["cache"]["texts"], 0) << "texts held for others went first";
   memory->limit = int64_t{1} << 60;

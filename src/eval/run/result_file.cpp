@@ -32,7 +32,7 @@ std::string differences(const std::string& stored, const std::string& now) {
   const auto shown = [](const Object& object, const std::string& name) {
     if (!object.contains(name)) return std::string("not said");
     const Object& value = object[name];
-    return value.is_string() && value != "" ? value.get<std::string>() : value.dump();
+    return value.is_string() && !value.get_ref<const std::string&>().empty() ? value.get<std::string>() : value.dump();
   };
   const auto compare = [&](const std::string& name) {
     const std::string was = shown(before, name);
