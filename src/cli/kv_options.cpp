@@ -29,12 +29,14 @@ Result<bool> acts_on_answers_alone(const Settings& settings) {
 Status check_acts_on(const Settings& settings, int64_t tokens, const char* flag, bool generates) {
   EI_ASSIGN_OR_RETURN(const policy::PrefillOptions prefill, prefill_options(settings));
   EI_ASSIGN_OR_RETURN(const policy::KvOptions kv, kv_options(settings));
-  if (prefill.rule == policy::PrefillRule::kDense || tokens > int64_t{prefill.threshold} + prefill.segment) return {};
+  const int64_t whole = int64_t{prefill.threshold} + (prefill.last_dense ? prefill.segment : 0);
+  if (prefill.rule == policy::PrefillRule::kDense || tokens > whole) return {};
   if (generates && (kv.rule != policy::KvRule::kKeepAll || kv.read > 0)) return {};
   return make_error(ErrorKind::kUsage,
                     "method '%s' never acts on %lld tokens (%s), so there is nothing to compare: the first %d of a "
-                    "text (--threshold) and the last segment of %d are always read whole",
-                    settings.method.c_str(), static_cast<long long>(tokens), flag, prefill.threshold, prefill.segment);
+                    "text (--threshold)%s are always read whole",
+                    settings.method.c_str(), static_cast<long long>(tokens), flag, prefill.threshold,
+                    prefill.last_dense ? str_format(" and the last segment of %d", prefill.segment).c_str() : "");
 }
 
 Result<bool> leaves_nothing_out(const Settings& settings) {

@@ -72,6 +72,31 @@ TEST(Trust, AnIdleMethodIsNothingToCompare) {
   EXPECT_NE(compared.err.find("method 'entropyinfer' never acts on 128 tokens (--ctx-size)"), std::string::npos)
       << compared.err;
   EXPECT_EQ(compared.err.find("scoring"), std::string::npos) << "before anything is read";
+  const Outcome at_its_end = run({"perplexity",
+                                  "-m",
+                                  model(),
+                                  "-f",
+                                  path,
+                                  "-c",
+                                  "256",
+                                  "--chunks",
+                                  "1",
+                                  "--method",
+                                  "entropyinfer",
+                                  "--threshold",
+                                  "128",
+                                  "--segment",
+                                  "128",
+                                  "--density",
+                                  "0.1",
+                                  "--density-base",
+                                  "8",
+                                  "--local-budget",
+                                  "8",
+                                  "--last-dense",
+                                  "off",
+                                  "--kl-divergence"});
+  EXPECT_EQ(at_its_end.code, 0) << "the last segment is read sparsely: " << at_its_end.err;
   for (const char* method : {"snapkv", "quest"}) {
     const std::vector<std::string> words = {"perplexity", "-f",       path,   "-c",
                                             "512",        "--method", method, "--kl-divergence"};
