@@ -1,4 +1,5 @@
 """A headless Chromium, driven over its DevTools pipe: nothing but the browser and Python's own library."""
+import argparse
 import base64
 import json
 import os
@@ -6,6 +7,7 @@ import pathlib
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -16,6 +18,21 @@ FLAGS = ["--headless=new", "--remote-debugging-pipe", "--no-first-run", "--no-sa
 
 def find_browser():
     return next((path for path in map(shutil.which, BROWSERS) if path), None)
+
+
+def arguments(prefix):
+    """--program and --pictures of a test, and the browser that there is; without one the test is skipped (77)"""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--program", required=True)
+    parser.add_argument("--pictures")
+    options = parser.parse_args()
+    browser = find_browser()
+    if browser is None:
+        print("skipped: no Chromium here")
+        sys.exit(77)
+    pictures = options.pictures or tempfile.mkdtemp(prefix=prefix)
+    pathlib.Path(pictures).mkdir(parents=True, exist_ok=True)
+    return options.program, pictures, browser
 
 
 class Browser:

@@ -5,14 +5,12 @@
 Usage: page_test.py --program BIN [--pictures DIR]
 Needs Chromium (Debian: chromium); without it the test says so and is skipped (exit code 77).
 """
-import argparse
 import json
 import pathlib
 import random
 import re
 import subprocess
 import sys
-import tempfile
 
 import devtools
 
@@ -198,17 +196,8 @@ class PageTest:
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--program", required=True)
-    parser.add_argument("--pictures")
-    options = parser.parse_args()
-    browser = devtools.find_browser()
-    if browser is None:
-        print("skipped: no Chromium here")
-        return 77
-    pictures = options.pictures or tempfile.mkdtemp(prefix="page-")
-    pathlib.Path(pictures).mkdir(parents=True, exist_ok=True)
-    server = Server(options.program, "--ignore-eos")  # answers of some length
+    program, pictures, browser = devtools.arguments("page-")
+    server = Server(program, "--ignore-eos")  # answers of some length
     try:
         page = devtools.Browser(browser)
         try:

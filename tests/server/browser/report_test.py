@@ -4,7 +4,6 @@
 Usage: report_test.py --program BIN [--pictures DIR]
 Needs Chromium (Debian: chromium); without it the test says so and is skipped (exit code 77).
 """
-import argparse
 import json
 import pathlib
 import re
@@ -192,19 +191,10 @@ class ReportTest:
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--program", required=True)
-    parser.add_argument("--pictures")
-    options = parser.parse_args()
-    browser = devtools.find_browser()
-    if browser is None:
-        print("skipped: no Chromium here")
-        return 77
-    pictures = options.pictures or tempfile.mkdtemp(prefix="report-")
-    pathlib.Path(pictures).mkdir(parents=True, exist_ok=True)
+    program, pictures, browser = devtools.arguments("report-")
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        results = make_report(options.program, folder)
+        results = make_report(program, folder)
         page = devtools.Browser(browser)
         try:
             ReportTest(page, folder / "report.html", results, pictures).run()
