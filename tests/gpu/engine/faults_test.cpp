@@ -105,6 +105,7 @@ TEST_F(Faults, LeakNothing) {
 }
 
 TEST_F(Faults, OfLoadingAreOneError) {
+  int refusals = 0;
   for (int64_t n = 0; n < 100; n += 7) {
     fail_allocations(n);
     EngineOptions options;
@@ -114,7 +115,10 @@ TEST_F(Faults, OfLoadingAreOneError) {
     fail_allocations(-1);
     if (loaded.ok()) continue;
     EXPECT_EQ(loaded.error().kind, ErrorKind::kMemory) << loaded.error().message;
+    EXPECT_EQ(loaded.error().message.find('\n'), std::string::npos) << loaded.error().message;
+    ++refusals;
   }
+  EXPECT_GT(refusals, 3);  // of 15: every matrix and every vector is an allocation, 48 of them in the layers
 }
 
 }  // namespace
