@@ -1,15 +1,21 @@
 // Many clients that do what they like: requests of every kind, aborts, bad bytes. Every answer is right or a clean
 // error, and afterwards the server is as it was. EI_CHAOS_SECONDS says how long (8); EI_CHAOS_SEED which (1). In a long
-// run the memory of the first half must do for the second.
+// run the memory of the first half must do for the second. EI_TEST_DEVICE says where the engine computes.
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <cstdlib>
+#include <functional>
 #include <thread>
 
 #include "base/clock.h"
 #include "base/random.h"
 #include "server/test_server.h"
+#include "support/embedded_engine.h"
+#include "support/limited_backend.h"
+#ifdef EI_HAVE_CUDA
+#include "backend/cuda/cuda_memory.h"
+#endif
 
 namespace ei::server {
 namespace {
@@ -25,8 +31,9 @@ const json kKnown = {{"prompt", "The pass key is 48213. The pass key is"}, {"n_p
 
 class Troublemaker {
  public:
-  Troublemaker(const TestServer& server, const std::string& right, uint64_t seed)
-      : server_(server), right_(right), random_(seed) {}
+  // `refused`: memory runs out, so that any request may be.
+  Troublemaker(const TestServer& server, const std::string& right, uint64_t seed, bool refused)
+      : server_(server), right_(right), random_(seed), refused_(refused) {}
 
   void run(double until) {
     while (now_s() < until) {
@@ -54,7 +61,7 @@ class Troublemaker {
 
   void return_right() {
     const Answer answer = server_.post("/completion", kKnown);
-    if (answer.status == 429) return;
+    if (answer.status == 429 || (refused_ && answer.status == 503)) return;
     ASSERT_EQ(answer.status, 200) << answer.body;
     EXPECT_EQ(answer.json()["content"], right_);
   }
@@ -113,37 +120,113 @@ class Troublemaker {
   const TestServer& server_;
   const std::string right_;
   Random random_;
+  bool refused_;
 };
 
-TEST(ServerChaos, LeavesAServerThatAnswersAsBefore) {
+ServerOptions chaos_options() {
   ServerOptions options = test_options();
   options.metrics = true;
   options.scheduler.cache_bytes = 64 << 20;
   options.limits.defaults.generate.max_tokens = 16;  // a request that has lost its own limit ends all the same
-  const TestServer server(options);
-  const std::string right = server.post("/completion", kKnown).json()["content"];
-  const auto seconds = static_cast<double>(setting("EI_CHAOS_SECONDS", 8));
-  const double until = now_s() + seconds;
-  const auto seed = static_cast<uint64_t>(setting("EI_CHAOS_SEED", 1));
+  return options;
+}
+
+double chaos_seconds() { return static_cast<double>(setting("EI_CHAOS_SECONDS", 8)); }
+uint64_t chaos_seed() { return static_cast<uint64_t>(setting("EI_CHAOS_SEED", 1)); }
+
+// Six clients at once, for chaos_seconds(). At half of the time `halfway` is called.
+void make_trouble(const TestServer& server, const std::string& right, bool refused,
+                  const std::function<void()>& halfway) {
+  const double until = now_s() + chaos_seconds();
   std::atomic<int64_t> done{0};
   std::vector<std::thread> clients;
   for (uint64_t i = 0; i < 6; ++i)
     clients.emplace_back([&, i] {
-      Troublemaker one(server, right, seed * 100 + i);
+      Troublemaker one(server, right, chaos_seed() * 100 + i, refused);
       one.run(until);
       done += one.done;
     });
-  const bool watches_memory = seconds >= 60;
-  if (watches_memory) std::this_thread::sleep_for(std::chrono::duration<double>(seconds / 2));
-  const int64_t halfway = resident_bytes();
+  std::this_thread::sleep_for(std::chrono::duration<double>(chaos_seconds() / 2));
+  halfway();
   for (std::thread& client : clients) client.join();
-  if (watches_memory) {
-    EXPECT_LT(resident_bytes() - halfway, int64_t{48} << 20) << "seed " << seed;
-  }
-  EXPECT_GT(done, 20) << "seed " << seed;
-  EXPECT_TRUE(server.becomes_idle()) << "seed " << seed;
-  EXPECT_EQ(server.post("/completion", kKnown).json()["content"], right) << "seed " << seed;
+  EXPECT_GT(done, 20) << "seed " << chaos_seed();
+}
+
+void expect_as_before(const TestServer& server, const std::string& right) {
+  EXPECT_TRUE(server.becomes_idle()) << "seed " << chaos_seed();
+  EXPECT_EQ(server.post("/completion", kKnown).json()["content"], right) << "seed " << chaos_seed();
   EXPECT_EQ(server.get("/health").status, 200);
+}
+
+TEST(ServerChaos, LeavesAServerThatAnswersAsBefore) {
+  EI_NEEDS_DEVICE();
+  const TestServer server(chaos_options());
+  const Backend& device = test_engine().backend();
+  const std::string right = server.post("/completion", kKnown).json()["content"];
+  int64_t resident = 0;
+  int64_t free = 0;
+  make_trouble(server, right, /*refused=*/false, [&] {
+    resident = resident_bytes();
+    free = device.free_memory();
+  });
+  if (chaos_seconds() >= 60) {
+    EXPECT_LT(resident_bytes() - resident, int64_t{48} << 20) << "seed " << chaos_seed();
+    EXPECT_LT(free - device.free_memory(), int64_t{256} << 20) << "seed " << chaos_seed();
+  }
+  expect_as_before(server, right);
+}
+
+// Lets memory run out again and again while it lives: that of the cache, and on a GPU that of everything.
+class ScarceMemory {
+ public:
+  explicit ScarceMemory(LimitedBackend::Memory& memory) : memory_(memory), thread_([this] { work(); }) {}
+  ~ScarceMemory() {
+    ended_ = true;
+    thread_.join();
+  }
+  ScarceMemory(const ScarceMemory&) = delete;
+  ScarceMemory& operator=(const ScarceMemory&) = delete;
+
+ private:
+  void work() {
+    Random random(chaos_seed());
+    while (!ended_) {
+      refuse(random.below(4) << 20, random.below(30));
+      std::this_thread::sleep_for(std::chrono::milliseconds(random.below(60)));
+      refuse(-1, -1);
+      std::this_thread::sleep_for(std::chrono::milliseconds(random.below(120)));
+    }
+  }
+  // -1: nothing.
+  void refuse(int64_t behind_bytes, [[maybe_unused]] int64_t behind_allocations) {
+    memory_.limit = behind_bytes < 0 ? int64_t{1} << 60 : memory_.live + behind_bytes;
+#ifdef EI_HAVE_CUDA
+    fail_allocations(behind_allocations);
+#endif
+  }
+
+  LimitedBackend::Memory& memory_;
+  std::atomic<bool> ended_ = false;
+  std::thread thread_;  // the last: it begins with it
+};
+
+TEST(ServerChaos, OutlivesMemoryThatRunsOut) {
+  EI_NEEDS_DEVICE();
+  const auto memory = std::make_shared<LimitedBackend::Memory>();
+  EngineOptions loading;
+  loading.make_backend = [&](const BackendOptions& options) -> Result<std::unique_ptr<Backend>> {
+    EI_ASSIGN_OR_RETURN(auto inner, create_backend(test_device(), options));
+    return std::unique_ptr<Backend>(std::make_unique<LimitedBackend>(std::move(inner), memory));
+  };
+  const std::unique_ptr<Engine> engine = load_embedded(loading);
+  ASSERT_NE(engine, nullptr);
+  const TestServer server(chaos_options(), *engine);
+  const std::string right = server.post("/completion", kKnown).json()["content"];
+  {
+    const ScarceMemory scarce(*memory);
+    make_trouble(server, right, /*refused=*/true, [] {});
+  }
+  expect_as_before(server, right);
 }
 
 }  // namespace

@@ -80,6 +80,7 @@ class FullDisk {
 };
 
 TEST(ServerFaults, AFullDiskCostsALineAndASaveItsAnswer) {
+  EI_NEEDS_DEVICE();
   Kept kept;
   const TestServer server(kept.options());
   json body = asked(long_text(400));
@@ -108,6 +109,7 @@ TEST(ServerFaults, AFullDiskCostsALineAndASaveItsAnswer) {
 }
 
 TEST(ServerFaults, ADamagedFileIsReadAgainAsText) {
+  EI_NEEDS_DEVICE();
   Kept kept;
   const json body = asked(long_text(400));
   std::string right;
@@ -131,10 +133,11 @@ TEST(ServerFaults, ADamagedFileIsReadAgainAsText) {
 }
 
 TEST(ServerFaults, NoMemoryForOneRequestIsItsErrorAndNobodyElses) {
+  EI_NEEDS_DEVICE();
   const auto memory = std::make_shared<LimitedBackend::Memory>();
   EngineOptions loading;
   loading.make_backend = [&](const BackendOptions& options) -> Result<std::unique_ptr<Backend>> {
-    EI_ASSIGN_OR_RETURN(auto inner, create_backend("cpu", options));
+    EI_ASSIGN_OR_RETURN(auto inner, create_backend(test_device(), options));
     return std::unique_ptr<Backend>(std::make_unique<LimitedBackend>(std::move(inner), memory));
   };
   const std::unique_ptr<Engine> engine = load_embedded(loading);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <thread>
 
@@ -12,6 +13,28 @@
 #include "support/embedded_engine.h"
 
 namespace ei::server {
+
+std::string test_device() {
+  const char* named = std::getenv("EI_TEST_DEVICE");
+  return named != nullptr ? named : "cpu";
+}
+
+const Engine& test_engine() {
+  if (test_device() == "cpu") return embedded_engine();
+  EngineOptions options;
+  options.backend = test_device();
+  static const std::unique_ptr<Engine> loaded = load_embedded(options);
+  return *loaded;
+}
+
+std::string why_no_device() {
+  for (const BackendEntry& entry : backends()) {
+    if (entry.name != test_device()) continue;
+    const Status usable = entry.usable();
+    return usable.ok() ? "" : usable.error().message;
+  }
+  return "built without " + test_device();
+}
 
 ServerOptions test_options() {
   ServerOptions options;
@@ -27,7 +50,7 @@ ServerOptions test_options() {
   return options;
 }
 
-TestServer::TestServer(ServerOptions options) : TestServer(std::move(options), embedded_engine()) {}
+TestServer::TestServer(ServerOptions options) : TestServer(std::move(options), test_engine()) {}
 
 TestServer::TestServer(ServerOptions options, const Engine& engine) {
   auto started = Server::start(engine, std::move(options));

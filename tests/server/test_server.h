@@ -1,4 +1,4 @@
-// A server on the embedded model, for one test.
+// A server on the embedded model, for one test. It computes where EI_TEST_DEVICE says, else on the CPU.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,20 @@
 
 namespace ei::server {
 
+std::string test_device();
+const Engine& test_engine();
+// Empty where it computes, otherwise why it does not.
+std::string why_no_device();
+#define EI_NEEDS_DEVICE() \
+  if (const std::string why = ei::server::why_no_device(); !why.empty()) GTEST_SKIP() << why
+
 // On a free port, greedy unless a request says otherwise, with a template that shows roles and texts.
 ServerOptions test_options();
 
 class TestServer {
  public:
   explicit TestServer(ServerOptions options = test_options());
-  TestServer(ServerOptions options, const Engine& engine);  // of another engine than the embedded one
+  TestServer(ServerOptions options, const Engine& engine);  // of another engine
   uint16_t port() const { return server_->port(); }
   Server& server() { return *server_; }
   Answer get(const std::string& path, const std::string& headers = {}) const;

@@ -1,4 +1,4 @@
-// For tests: the cpu backend with so much memory for KV pages and no more.
+// For tests: a backend with so much memory for KV pages and no more.
 #pragma once
 
 #include <atomic>
@@ -24,8 +24,25 @@ class LimitedBackend final : public Backend {
     return inner_->describe(key_type, value_type, matrices);
   }
   DType default_kv_type() const override { return inner_->default_kv_type(); }
+  bool holds_q8() const override { return inner_->holds_q8(); }
   int64_t preferred_chunk() const override { return inner_->preferred_chunk(); }
   bool decodes_together() const override { return inner_->decodes_together(); }
+  Status takes_cache(DType key_type, DType value_type, int32_t head_dim) const override {
+    return inner_->takes_cache(key_type, value_type, head_dim);
+  }
+  int64_t layer_room(DType key_type, int64_t row, int64_t tokens) const override {
+    return inner_->layer_room(key_type, row, tokens);
+  }
+  bool rates_peaks(const kernels::KeyIndexShape& shape) const override { return inner_->rates_peaks(shape); }
+  std::string_view rated_blocks() const override { return inner_->rated_blocks(); }
+  bool scores_rows() const override { return inner_->scores_rows(); }
+  bool covers_and_bounds() const override { return inner_->covers_and_bounds(); }
+  double rating_cost() const override { return inner_->rating_cost(); }
+  kernels::KeyIndexBytes key_index_bytes(const kernels::KeyIndexShape& shape, int64_t tokens) const override {
+    return inner_->key_index_bytes(shape, tokens);
+  }
+  int64_t free_memory() const override { return inner_->free_memory(); }
+  int64_t held_bytes(const HostTensor& tensor) const override { return inner_->held_bytes(tensor); }
   Result<Buffer> allocate(size_t bytes) const override {
     const auto asked = static_cast<int64_t>(bytes);
     if (memory_->live + asked > memory_->limit) return make_error(ErrorKind::kMemory, "out of memory for the KV cache");
@@ -50,6 +67,18 @@ class LimitedBackend final : public Backend {
     return inner_->copy_within(to, from, bytes);
   }
   void discard(void* data, size_t bytes) const override { inner_->discard(data, bytes); }
+  KvPageLayout page_layout(const KvPageShape& shape) const override { return inner_->page_layout(shape); }
+  Status move_slots(const KvPageShape& shape, std::span<const KvMove> moves) const override {
+    return inner_->move_slots(shape, moves);
+  }
+  Status read_slots(const KvPageShape& shape, const void* page, int64_t count, void* keys,
+                    void* values) const override {
+    return inner_->read_slots(shape, page, count, keys, values);
+  }
+  Status write_slots(const KvPageShape& shape, void* page, int64_t count, const void* keys,
+                     const void* values) const override {
+    return inner_->write_slots(shape, page, count, keys, values);
+  }
   Result<std::unique_ptr<Weight>> load_matrix(std::span<const HostTensor> parts, MatrixUse use) const override {
     return inner_->load_matrix(parts, use);
   }
