@@ -1,6 +1,7 @@
 // TFLOP/s of prefill attention on the pairs computed, and GB/s of decoding: 32 heads on 8 kv_heads of 128, bf16, pages
-// of 128 slots in random places. Dense at three lengths, lists of scattered blocks at 128k; every version of the kernel
-// that README.md speaks of. Results are compared with the portable kernel's. Times are medians of five.
+// of 128 slots in random places. Dense at three lengths, lists of scattered blocks at 128k, drawn and, with --lists
+// FILE, as a model made them (lists.py); with `versions` every version of the kernel that README.md speaks of. Results
+// are compared with the portable kernel's. Times are medians of five.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "attend_lists.h"
 #include "kernels/attention/cuda/attention_cuda.h"
 #include "kernels/attention/cuda/launches.h"
 #include "kernels/attention/cuda/prefill_launch_sm90a.cuh"
@@ -20,11 +22,10 @@ using namespace ei::kernels::cuda;
 
 namespace {
 
-constexpr int kHeads = 32;
-constexpr int kKvHeads = 8;
+using namespace bench;
+
 constexpr int kDim = 128;
 constexpr int kPage = 128;
-constexpr int kSegment = 512;
 
 void check(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
@@ -208,46 +209,30 @@ struct Bench {
   }
 };
 
-// Lists as a model makes them: heavy-tailed counts around `density` of what lies before, in runs of mixed length.
-double make_lists(int tokens, int block, double density, DevicePlan& plan) {
-  std::mt19937 random(11);
-  std::lognormal_distribution<double> tail(-0.5, 1.0);  // of mean one
-  std::geometric_distribution<int> runs(0.4);
-  const int segments = tokens / kSegment;
-  std::vector<int64_t> offsets = {0};
-  std::vector<int32_t> blocks;
-  double pairs = 0;
-  for (int head = 0; head < kKvHeads; ++head) {
-    for (int segment = 0; segment < segments; ++segment) {
-      const int before = segment * (kSegment / block);
-      const int wanted = std::min(before, static_cast<int>(before * density * tail(random)) + (before > 0 ? 1 : 0));
-      std::vector<uint8_t> chosen(static_cast<size_t>(before), 0);
-      for (int count = 0; count < wanted;) {
-        const int first = static_cast<int>(random() % static_cast<unsigned>(before));
-        const int run = 1 + runs(random);
-        for (int i = first; i < std::min(before, first + run) && count < wanted; ++i) {
-          count += chosen[static_cast<size_t>(i)] == 0 ? 1 : 0;
-          chosen[static_cast<size_t>(i)] = 1;
-        }
-      }
-      for (int i = 0; i < before; ++i) {
-        if (chosen[static_cast<size_t>(i)] != 0) blocks.push_back(i);
-      }
-      offsets.push_back(static_cast<int64_t>(blocks.size()));
-      pairs += static_cast<double>(wanted) * block * kSegment + kSegment * (kSegment + 1) / 2.0;
-    }
-  }
+DevicePlan plan_of(const Lists& lists, int block) {
+  DevicePlan plan;
   plan.segment = kSegment;
   plan.block = block;
   plan.first_segment = 0;
-  plan.num_segments = segments;
+  plan.num_segments = static_cast<int>(lists.offsets.size() - 1) / kKvHeads;
   plan.dense = nullptr;
-  plan.offsets = device(offsets);
-  plan.blocks = device(blocks);
-  auto* order = device<int32_t>(static_cast<size_t>(kKvHeads * segments));
+  plan.offsets = device(lists.offsets);
+  plan.blocks = device(lists.blocks);
+  auto* order = device<int32_t>(static_cast<size_t>(kKvHeads * plan.num_segments));
   (void)order_lists(plan, kKvHeads, order, nullptr);
   plan.order = order;
-  return pairs * (kHeads / kKvHeads);
+  return plan;
+}
+
+void time_lists(Bench& bench, const std::string& what, const Lists& lists, int block, bool versions, bool unordered) {
+  DevicePlan plan = plan_of(lists, block);
+  const int tokens = plan.num_segments * kSegment;
+  const double flops = 4.0 * kDim * lists.pairs();
+  char name[96];
+  std::snprintf(name, sizeof name, "%s of %d, %d, %.3f", what.c_str(), block, tokens, lists.density());
+  bench.compare(name, tokens, flops, &plan, versions);
+  plan.order = nullptr;
+  if (unordered) bench.compare("the same, kv_head by kv_head", tokens, flops, &plan, false);
 }
 
 // The other head_dims, dense at 32k; the same memory, other pages.
@@ -294,7 +279,18 @@ void decode(Bench& bench, int keys) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool all = argc > 1 && std::string(argv[1]) == "versions";
+  bool all = false;
+  std::string recorded;
+  for (int i = 1; i < argc; ++i) {
+    if (std::string(argv[i]) == "versions") {
+      all = true;
+    } else if (std::string(argv[i]) == "--lists" && i + 1 < argc) {
+      recorded = argv[++i];
+    } else {
+      std::printf("usage: attend_bench [versions] [--lists FILE]\n");
+      return 2;
+    }
+  }
   Bench bench{*device_traits(0)};
   fill<<<1024, 256>>>(bench.q, size_t{131072} * kHeads * kDim, 77);
   CHECK(cudaDeviceSynchronize());
@@ -302,13 +298,12 @@ int main(int argc, char** argv) {
     const double flops = 4.0 * kDim * kHeads * (static_cast<double>(tokens) * (tokens + 1) / 2);
     bench.compare(("dense " + std::to_string(tokens)).c_str(), tokens, flops, nullptr, all);
   }
-  for (const int block : {8, 16, 64}) {
-    DevicePlan plan;
-    const double pairs = make_lists(131072, block, 0.1, plan);
-    bench.compare(("lists of blocks of " + std::to_string(block) + ", 131072").c_str(), 131072, 4.0 * kDim * pairs,
-                  &plan, all && block != 16);
-    plan.order = nullptr;
-    if (block == 8) bench.compare("the same, kv_head by kv_head", 131072, 4.0 * kDim * pairs, &plan, false);
+  for (const int block : {8, 16, 64})
+    time_lists(bench, "drawn blocks", drawn_lists(131072, block, 0.1), block, all && block != 16, block == 8);
+  if (!recorded.empty()) {
+    const RecordedLists lists = RecordedLists::read(recorded);
+    for (const int block : {8, 16, 32, 64})
+      time_lists(bench, "recorded blocks", lists.in_blocks_of(block), block, false, false);
   }
   for (const int dim : {64, 96, 256}) other_dims(bench, dim);
   for (const int keys : {4096, 32768, 131072}) decode(bench, keys);
