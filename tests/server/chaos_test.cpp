@@ -226,6 +226,7 @@ TEST(ServerChaos, OutlivesMemoryThatRunsOut) {
     const ScarceMemory scarce(*memory);
     make_trouble(server, right, /*refused=*/true, [] {});
   }
+  EXPECT_GT(memory->refusals, 0) << "seed " << chaos_seed();
   expect_as_before(server, right);
 }
 

@@ -14,6 +14,7 @@ class LimitedBackend final : public Backend {
   struct Memory {
     std::atomic<int64_t> live{0};
     std::atomic<int64_t> limit{int64_t{1} << 60};
+    std::atomic<int64_t> refusals{0};
   };
 
   LimitedBackend(std::unique_ptr<Backend> inner, std::shared_ptr<Memory> memory)
@@ -45,7 +46,10 @@ class LimitedBackend final : public Backend {
   int64_t held_bytes(const HostTensor& tensor) const override { return inner_->held_bytes(tensor); }
   Result<Buffer> allocate(size_t bytes) const override {
     const auto asked = static_cast<int64_t>(bytes);
-    if (memory_->live + asked > memory_->limit) return make_error(ErrorKind::kMemory, "out of memory for the KV cache");
+    if (memory_->live + asked > memory_->limit) {
+      ++memory_->refusals;
+      return make_error(ErrorKind::kMemory, "out of memory for the KV cache");
+    }
     EI_ASSIGN_OR_RETURN(Buffer inner, inner_->allocate(bytes));
     struct Owner {
       std::shared_ptr<Memory> memory;
