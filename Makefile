@@ -26,8 +26,9 @@ configure_with_lowest = $(call configure_in,$(preset),$(build),$(EI_CPU_TARGET) 
 for_this_machine = EI_PORTABLE=OFF EI_CPU_TARGET= tools/deps.sh llama
 configure_here = $(call configure_in,$(1),build/$(1))
 ctest = ctest --output-on-failure --no-tests=error -j $(JOBS) --test-dir
-# These need a GPU, a download, many minutes, MPI, Python packages or other servers; run them with ctest -L.
-opt_in := ^(gpu|slow|model|mpi|python|browser|compat|fleet)$$
+# These need a GPU, a download, many minutes, MPI, a wheel built or other servers; run them with ctest -L. Tests that need a
+# browser or packages (browser, compat) are skipped where there are none; EI_REQUIRE_CLIENTS=1 has them fail instead.
+opt_in := ^(gpu|slow|model|mpi|python|fleet)$$
 
 # clang 14 compiles instrumented code in two thirds of the time; without it, or its sanitizer's library, g++ does. Asked when
 # used, since `deps` may install it.
@@ -68,6 +69,7 @@ test: check asan ## every default test, then the unit and fuzz-corpus tests unde
 check: deps ## every default test of the Release build (ARGS="-L unit" and the like)
 	@$(find_lowest) $(configure_with_lowest)
 	@cmake --build $(build) -j $(JOBS)
+	@tools/deps.sh tests
 	@$(ctest) $(build) -LE '$(opt_in)' $(ARGS)
 
 asan: deps ## unit and fuzz-corpus tests under AddressSanitizer and UBSan

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Installs and fetches everything the build needs. Usage: tools/deps.sh packages|tree|llama|lowest|models|all|fetch NAME
+# Installs and fetches everything the build needs. Usage: tools/deps.sh packages|tree|llama|lowest|tests|models|all|fetch NAME
 #   packages    Debian/Ubuntu packages (apt-get, when root or sudo is there; otherwise one line that says what to install)
 #   tree        the pinned llama.cpp tree (tools/deps.lock), checked by sha256, into EI_DEPS_DIR
 #   llama       ggml and libllama built from that tree (or from LLAMA_CPP_DIR)
 #   lowest      of these ggml's CPU code for the lowest CPU of this architecture that is tested; prints its EI_CPU_TARGET,
 #               or nothing where this CPU has no more than that one
+#   tests       Debian/Ubuntu packages of programs that tests of the server ask: a browser, curl, openssl, venv
 #   models      SmolLM2-135M-Instruct and gemma-3-270m into EI_MODELS_DIR
 #   all         packages and llama: what a build needs (default)
 #   fetch NAME  one package of tools/deps.lock; prints its path
@@ -41,6 +42,8 @@ required=(build-essential ca-certificates cmake ninja-build git python3 python3-
 # are skipped. A release that does not carry one of these still builds.
 optional=(libdnnl-dev libedit-dev libssl-dev libzmq3-dev libbenchmark-dev
   clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14)
+# Whoever only builds needs none of these; a test that misses one is skipped.
+for_tests=(python3-venv chromium curl openssl)
 
 is_installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'ok installed'; }
 
@@ -58,9 +61,29 @@ become_root() {
 
 apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "$@" >/dev/null; }
 
+# install_optional PACKAGE...: those of them that are missing and that there are; without rights a line says which.
+install_optional() {
+  command -v apt-get >/dev/null || return 0
+  local missing wanted=() as_root=() package
+  mapfile -t missing < <(missing_of "$@")
+  # Fresh containers have no package lists, and would lack all of these without a word.
+  if [ ${#missing[@]} -gt 0 ] && ! compgen -G "${EI_APT_LISTS:-/var/lib/apt/lists}/*Packages*" >/dev/null; then
+    { become_root && apt update; } || say "no package lists here: going on without ${missing[*]}"
+  fi
+  for package in "${missing[@]}"; do
+    [ -n "$(apt-cache show "$package" 2>/dev/null)" ] && wanted+=("$package")
+  done
+  [ ${#wanted[@]} -gt 0 ] || return 0
+  become_root || { say "optional, as root: apt-get install --no-install-recommends ${wanted[*]}"; return 0; }
+  say "installing ${wanted[*]}"
+  # A list that is old names files that are gone.
+  apt install -y --no-install-recommends "${wanted[@]}" 2>/dev/null ||
+    { apt update && apt install -y --no-install-recommends "${wanted[@]}"; } || say "going on without: ${wanted[*]}"
+}
+
 install_packages() {
   command -v apt-get >/dev/null || { say "no apt-get here: install yourself what these packages hold: ${required[*]} ${optional[*]}"; return 0; }
-  local missing wanted as_root
+  local missing as_root
   mapfile -t missing < <(missing_of "${required[@]}")
   if [ ${#missing[@]} -gt 0 ]; then
     become_root || die "please run, as root: apt-get install --no-install-recommends ${missing[*]} $(missing_of "${optional[@]}" | xargs)"
@@ -68,20 +91,7 @@ install_packages() {
     apt update || say "apt-get update failed; trying with the package lists that are here"
     apt install -y --no-install-recommends "${missing[@]}" || die "apt-get could not install: ${missing[*]}"
   fi
-  mapfile -t missing < <(missing_of "${optional[@]}")
-  # Fresh containers have no package lists, and would lack all of these without a word.
-  if [ ${#missing[@]} -gt 0 ] && ! compgen -G "${EI_APT_LISTS:-/var/lib/apt/lists}/*Packages*" >/dev/null; then
-    { become_root && apt update; } || say "no package lists here: going on without ${missing[*]}"
-  fi
-  wanted=()
-  local package
-  for package in "${missing[@]}"; do
-    [ -n "$(apt-cache show "$package" 2>/dev/null)" ] && wanted+=("$package")
-  done
-  [ ${#wanted[@]} -gt 0 ] || return 0
-  become_root || { say "optional, as root: apt-get install --no-install-recommends ${wanted[*]}"; return 0; }
-  say "installing ${wanted[*]}"
-  apt install -y --no-install-recommends "${wanted[@]}" || say "going on without: ${wanted[*]}"
+  install_optional "${optional[@]}"
 }
 
 # One dependency step at a time, also between checkouts that share EI_DEPS_DIR.
@@ -191,8 +201,9 @@ case ${1:-all} in
     lock_deps
     build_llama ggml-cpu
     printf '%s\n' "$target" ;;
+  tests) install_optional "${for_tests[@]}" ;;
   models) python3 "$root/tools/fetch_models.py" ;;
   fetch) lock_deps; fetch "${2:?fetch needs a NAME of tools/deps.lock}" ;;
   all) install_packages; lock_deps; build_llama ;;
-  *) die "usage: tools/deps.sh packages|tree|llama|lowest|models|all|fetch NAME" ;;
+  *) die "usage: tools/deps.sh packages|tree|llama|lowest|tests|models|all|fetch NAME" ;;
 esac

@@ -5,6 +5,8 @@ import shutil
 import subprocess
 import sys
 
+from packages import skip
+
 
 def commands(page):
     for block in re.findall(r"^```\n(.*?)^```", page, re.S | re.M):
@@ -16,8 +18,7 @@ def commands(page):
 def main():
     program, page = sys.argv[1:]
     if not shutil.which("curl"):
-        print("skipped: no curl here")
-        return 77
+        skip("no curl here")
     server = subprocess.Popen([program, "serve", "--port", "0", "--metrics"], stderr=subprocess.PIPE, text=True)
     try:
         url = next(found.group(1) for found in (re.search(r"listening on (http://\S+)", line) for line in server.stderr) if found)

@@ -13,6 +13,7 @@ import tempfile
 import time
 import unittest
 
+from packages import skip
 from running_server import Server
 
 PROGRAM = ""
@@ -154,8 +155,7 @@ if __name__ == "__main__":
     PROGRAM = sys.argv.pop(1)
     linked = subprocess.run(["ldd", PROGRAM], text=True, capture_output=True).stdout
     if not shutil.which("openssl") or "libssl" not in linked:
-        print("skipped: no openssl, or built without TLS")
-        sys.exit(77)
+        skip("no openssl, or built without TLS")
     with tempfile.TemporaryDirectory() as folder:
         FOLDER = pathlib.Path(folder)
         unittest.main(warnings="ignore")

@@ -90,6 +90,23 @@ class Deps(unittest.TestCase):
         self.assertNotIn(" update", self.calls())
         self.assertIn("clang-14", self.calls())
 
+    def test_what_only_tests_need_is_installed_for_them_alone(self):
+        self.be_user(0)
+        self.deps("packages")
+        self.assertNotIn("chromium", self.calls())
+        done = self.deps("tests")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for package in ("chromium", "python3-venv", "curl", "openssl"):
+            self.assertIn(package, self.calls().splitlines()[-1])
+
+    def test_old_package_lists_are_fetched_anew_and_without_a_network_it_goes_on(self):
+        self.be_user(0)
+        self.fake("apt-get", f'echo "apt-get $*" >>{self.folder}/calls; exit 1')
+        done = self.deps("tests", EI_APT_LISTS=str(self.folder))
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("going on without: python3-venv chromium", done.stderr)
+        self.assertIn(" update", self.calls().splitlines()[-1])
+
     def test_another_pin_fetches_another_tree(self):
         pinned = next(line.split()[4] for line in (ROOT / "tools/deps.lock").read_text().splitlines()
                       if line.startswith("package llama.cpp "))

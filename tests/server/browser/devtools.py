@@ -11,6 +11,9 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from packages import skip  # noqa: E402
+
 BROWSERS = ["chromium", "chromium-browser", "google-chrome"]
 FLAGS = ["--headless=new", "--remote-debugging-pipe", "--no-first-run", "--no-sandbox", "--disable-gpu",
          "--disable-dev-shm-usage", "--hide-scrollbars", "--window-size=1280,900"]
@@ -28,8 +31,7 @@ def arguments(prefix):
     options = parser.parse_args()
     browser = find_browser()
     if browser is None:
-        print("skipped: no Chromium here")
-        sys.exit(77)
+        skip("no Chromium here")
     pictures = options.pictures or tempfile.mkdtemp(prefix=prefix)
     pathlib.Path(pictures).mkdir(parents=True, exist_ok=True)
     return options.program, pictures, browser

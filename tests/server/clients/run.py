@@ -2,8 +2,8 @@
 """Other people's clients against a server of the test's own: the openai package, and lm-evaluation-harness.
 
 Usage: run.py --program BIN --work DIR [openai|lm_eval]
-Makes a virtual environment in DIR with the packages of requirements.txt (from the network, once) and runs the clients in
-it. With --inside they run in the Python that is there.
+Runs the clients in the virtual environment DIR, which `packages.py DIR clients/requirements.txt` makes; without it they are
+skipped (77). With --inside they run in the Python that is there.
 """
 import argparse
 import pathlib
@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from packages import python_with  # noqa: E402
+import packages  # noqa: E402
 from running_server import Server  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -29,7 +29,7 @@ def main():
     parser.add_argument("clients", nargs="*", default=["openai", "lm_eval"])
     options = parser.parse_args()
     if not options.inside:
-        python = python_with(pathlib.Path(options.work), HERE / "requirements.txt")
+        python = packages.find(pathlib.Path(options.work), ["-r", HERE / "requirements.txt"])
         return subprocess.run([python, __file__, "--inside", "--program", options.program, *options.clients]).returncode
     server = Server(options.program, "--chat-template", TEMPLATE)
     try:

@@ -15,6 +15,7 @@ import urllib.request
 from fleet import free_ports, until
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from packages import skip  # noqa: E402
 from running_server import Server  # noqa: E402
 
 # Who reads these names chose them: promtool would have no colon, and _total behind counters.
@@ -69,8 +70,7 @@ def scrape(server, folder):
 
 def main():
     if not shutil.which("prometheus") or not shutil.which("promtool"):
-        print("skipped: no prometheus here")
-        return 77
+        skip("no prometheus here")
     server = Server(sys.argv[1], "--metrics", "--alias", 'a "name"')
     try:
         fetch(server.url + "/completion", {"prompt": "river " * 2500, "n_predict": 4, "method": "entropyinfer"})

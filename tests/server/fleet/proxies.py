@@ -15,6 +15,9 @@ import urllib.request
 
 from fleet import EXAMPLES, fetch, free_ports, until
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from packages import skip  # noqa: E402
+
 PAGE = EXAMPLES.parents[1] / "docs/serving.md"
 BODY = {"prompt": "The key is 7. The key is", "max_tokens": 24, "temperature": 0, "ignore_eos": True}
 
@@ -101,8 +104,7 @@ def of_the_page(folder, port, worker):
 
 def main():
     if not shutil.which("nginx") or not shutil.which("haproxy"):
-        print("skipped: no nginx or no haproxy here")
-        return 77
+        skip("no nginx or no haproxy here")
     port = free_ports(4)
     workers = [Worker(sys.argv[1], port + 1), Worker(sys.argv[1], port + 2)]
     with tempfile.TemporaryDirectory() as name:

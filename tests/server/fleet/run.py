@@ -6,23 +6,19 @@ import os
 import pathlib
 import subprocess
 import sys
-import venv
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import packages  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 EXAMPLES = HERE.parents[2] / "examples/fleet"
 
 
 def environment(folder, router):
-    done = folder / "installed"
-    if not done.exists():
-        venv.create(folder, with_pip=True)
-        install = [folder / "bin/python", "-m", "pip", "install", "-q"]
-        more = ["--no-deps"] if router == "dynamo" else []
-        subprocess.run([*install, *more, "-r", EXAMPLES / f"requirements-{router}.txt"], check=True)
-        if router == "dynamo":
-            subprocess.run([*install, "pydantic<=2.13.5"], check=True)
-        done.touch()
-    return folder / "bin"
+    wanted = ["-r", EXAMPLES / f"requirements-{router}.txt"]
+    if router == "dynamo":
+        return packages.make(folder, ["--no-deps", *wanted], ["pydantic<=2.13.5"]).parent
+    return packages.make(folder, wanted).parent
 
 
 def main():
