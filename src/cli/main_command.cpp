@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "cli/command.h"
+#include "cli/device_choice.h"
 #include "cli/options.h"
 #include "cli/parse.h"
 #include "cli/setup.h"
@@ -76,7 +77,8 @@ int run_command(const CommandEntry& entry, const Settings& settings, Interrupts&
   Result<Console> console = Console::open(settings);
   if (!console.ok()) return refuse(console.error(), "");
   for (const std::string& note : settings.notes) console->note("note: " + note);
-  const Result<Settings> read = read_texts(settings);
+  Result<Settings> read = read_texts(settings);
+  if (read.ok()) settle_device(*read, *console);
   const Result<int> code =
       read.ok() ? dispatch_guarded(entry.command, {*read, *console, interrupts}) : Result<int>(read.error());
   if (code.ok()) return *code;

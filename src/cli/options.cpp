@@ -81,7 +81,8 @@ std::vector<Option> model_options() {
   return {
       {"-m --model", "FILE", "GGUF model; without it the model that ships with the program", kWithModel,
        filled(&Settings::model)},
-      {"-dev --device --backend", "NAME", "where to compute; --list-devices names them", kCompute | kBench,
+      {"-dev --device --backend", "NAME",
+       "where to compute; --list-devices names them; auto: a GPU where there is one, else cpu", kCompute | kBench,
        filled(&Settings::device)},
       {"--list-devices", "", "list the devices and leave", kCompute | kBench, toggle(&Settings::list_devices)},
       {"-t --threads", "N", "threads; 0 or -1: all cores that may be used", kCompute,

@@ -2,14 +2,10 @@
 
 #include <cuda_runtime_api.h>
 
+#include "backend/cuda/cuda_capability.h"
 #include "kernels/attention/cuda/kv_layout.h"
 
 namespace ei {
-namespace {
-
-constexpr int kLeastCapability = 80;
-
-}  // namespace
 
 Result<std::unique_ptr<CudaDevice>> CudaDevice::create(std::string_view wanted) {
   int count = 0;
@@ -25,11 +21,7 @@ Result<std::unique_ptr<CudaDevice>> CudaDevice::create(std::string_view wanted) 
     cudaGetLastError();
     return make_error(ErrorKind::kDevice, "the GPU does not answer (%s); take --device cpu", cudaGetErrorString(asked));
   }
-  const int capability = 10 * properties.major + properties.minor;
-  if (capability < kLeastCapability) {
-    return make_error(ErrorKind::kDevice, "the GPU '%s' has compute capability %d.%d, 8.0 is needed; take --device cpu",
-                      one_line(properties.name).c_str(), properties.major, properties.minor);
-  }
+  EI_RETURN_IF_ERROR(check_capability(one_line(properties.name), properties.major, properties.minor));
   std::unique_ptr<CudaDevice> self(new CudaDevice());
   self->name_ = one_line(properties.name);
   self->total_bytes_ = static_cast<int64_t>(properties.totalGlobalMem);
