@@ -43,7 +43,12 @@ asan_env := ASAN_OPTIONS=detect_container_overflow=0 UBSAN_OPTIONS=print_stacktr
 # ggml's pool is not instrumented, and its barrier is invisible from outside: what runs on it is not labelled threads.
 tsan_env := TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 
-.PHONY: help deps build demo test check bench models format lint asan cuda tsan fuzz clean
+# No toolkit is no mistake: CUDA is optional.
+no_nvcc = echo 'cuda: no CUDA toolkit found (nvcc), so nothing of it is compiled'
+configure_cuda = $(call configure_in,cuda,$(1),$(if $(launcher), -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache) $(2))
+cuda_objects = /(ei_kernels_cuda|ei_kernels_sm90a|ei_backend|ei_broken_device|ei_gpu_[a-z_]*test|device_bench|device_kld|attend_bench)\.dir/
+
+.PHONY: help deps build demo test check bench models format lint asan cuda cudaobjects tsan fuzz clean
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 
@@ -78,10 +83,15 @@ asan: deps ## unit and fuzz-corpus tests under AddressSanitizer and UBSan
 	@cmake --build build/$(asan_preset) -j $(JOBS) --target ei_tests_unit ei_tests_fuzz $(asan_more)
 	@$(asan_env) $(ctest) build/$(asan_preset) -L '^(unit|fuzz)$$' -LE '$(opt_in)|^($(ASAN_LEAVES_OUT))$$'
 
-cuda: deps ## the cuda backend compiled, where there is a CUDA toolkit; its tests need a GPU (ctest -L gpu)
-	@if [ -z "$(nvcc)" ]; then echo 'cuda: no CUDA toolkit found (nvcc), so nothing of it is compiled'; else \
-	  $(call configure_in,cuda,build/cuda,$(if $(launcher), -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)); \
-	  cmake --build build/cuda -j $(JOBS) --target ei_backend ei_gpu_test; fi
+cuda: deps ## the program with its cuda backend, GPU tests and benchmarks, where there is a CUDA toolkit (ctest -L gpu needs a GPU)
+	@if [ -z "$(nvcc)" ]; then $(no_nvcc); else $(call configure_cuda,build/cuda,); \
+	  cmake --build build/cuda -j $(JOBS) --target entropyinfer make_gguf ei_e2e_test ei_gpu_test ei_gpu_engine_test \
+	    $(if $(wildcard /usr/include/boost/beast/version.hpp),ei_serving_test) device_bench device_kld attend_bench && \
+	  CUDA_VISIBLE_DEVICES= build/cuda/bin/ei_e2e_test --gtest_brief=1 --gtest_filter='Devices.*'; fi
+
+cudaobjects: deps ## all files of CUDA, its tests and benchmarks compiled, the portable kernels for one GPU, nothing linked
+	@if [ -z "$(nvcc)" ]; then $(no_nvcc); else $(call configure_cuda,build/cudaobjects,-DEI_CUDA_PORTABLE=90); \
+	  tools/compile_only.py build/cudaobjects $(JOBS) '$(cuda_objects)'; fi
 
 tsan: deps ## the thread pools' and the store's tests under ThreadSanitizer
 	@$(for_this_machine)

@@ -12,8 +12,12 @@ function(ei_cuda_target name gencode)
   target_link_libraries(${name} PRIVATE ei_flags)
 endfunction()
 
-set(cuda_portable_gencode "SHELL:-gencode arch=compute_80,code=sm_80" "SHELL:-gencode arch=compute_90,code=sm_90"
-  "SHELL:-gencode arch=compute_90,code=compute_90")
+set(EI_CUDA_PORTABLE 80 90 CACHE STRING "compute capabilities that the portable kernels are compiled for, ascending")
+foreach(capability ${EI_CUDA_PORTABLE})
+  list(APPEND cuda_portable_gencode "SHELL:-gencode arch=compute_${capability},code=sm_${capability}")
+endforeach()
+list(GET EI_CUDA_PORTABLE -1 capability)  # newer GPUs make their own code of the last one's
+list(APPEND cuda_portable_gencode "SHELL:-gencode arch=compute_${capability},code=compute_${capability}")
 add_library(ei_kernels_cuda STATIC ${cuda_sources})
 ei_cuda_target(ei_kernels_cuda "${cuda_portable_gencode}")
 target_link_libraries(ei_kernels_cuda PUBLIC ei_kernels CUDA::cudart_static)
