@@ -32,6 +32,8 @@ struct PrefillEntry {
   std::optional<BlockRank> select{};  // the only --select it works with, if there is one
   bool bounded = true;                // reads at most max_factor base budgets, --layer-skip aside
   bool by_density = false;            // divides one density over all layers: none is left out, no base budget needed
+  // Its options beside those that every method reads (prefill/option_table.cpp).
+  std::vector<std::string_view> reads{};
 };
 
 // A way to say which slots of a cache stay: --kv-policy NAME. The name stands for its whole preset.

@@ -142,6 +142,40 @@ TEST(Methods, ReadNoMoreThanTheirBudgetAllows) {
   });
 }
 
+// Every kv_head goes on as it began, so that nothing has changed since a density was divided: then a text reads no more
+// than it says, but for whole blocks and for kv_heads that read the least.
+TEST(Methods, ReadNoMoreThanTheirDensityWhereHeadsStayAsTheyAre) {
+  int checked = 0;
+  for_every_method_and_trace([&](const PrefillOptions& options, PrefillTrace trace, uint64_t) {
+    if (!find_prefill_rule(options.rule)->by_density) return;
+    const int32_t segments = trace.segments(options);
+    for (int32_t layer = 0; layer < trace.layers; ++layer)
+      for (int32_t segment = 1; segment < segments; ++segment)
+        for (size_t h = 0; h < static_cast<size_t>(trace.kv_heads); ++h)
+          trace.measures[static_cast<size_t>((layer * segments + segment) * trace.kv_heads) + h] =
+              trace.at(options, layer, 0, h);
+    PrefillRun run(options, trace);
+    run.read_whole();
+    const int32_t least = std::max(1, options.local_budget / options.block);
+    double read = 0;
+    double allowed = 0;
+    for (int32_t layer = 0; layer < trace.layers; ++layer) {
+      for (const SegmentRecord& record : run.records(layer)) {
+        if (record.dense) continue;
+        const double before = static_cast<double>(record.segment) * options.segment;
+        const double density = std::min(1.0, options.density + options.density_base / before);
+        for (const HeadRecord& head : record.heads) {
+          read += head.blocks - (head.blocks > least ? 1 : least);
+          allowed += density * before / options.block;
+        }
+      }
+    }
+    EXPECT_LE(read, 1.02 * allowed);
+    checked += allowed > 0 ? 1 : 0;
+  });
+  EXPECT_GE(checked, 40);
+}
+
 TEST(Methods, DecideTheSameTwice) {
   for_every_method_and_trace([](const PrefillOptions& options, const PrefillTrace& trace, uint64_t) {
     EXPECT_EQ(whole_counts(options, trace), whole_counts(options, trace));
@@ -221,6 +255,20 @@ TEST(Methods, DeclareOptionsThatTakeTheirOwnValues) {
     }
     EXPECT_TRUE(read);
     EXPECT_FALSE(spec.read(PrefillOptions{})) << "a dense prefill reads no option";
+  }
+}
+
+// What an entry says that its method reads is an option, and with its preset or another --select it is read.
+TEST(Methods, NameOptionsThatThereAre) {
+  for (const PrefillEntry& rule : prefill_rules()) {
+    PrefillOptions options{.rule = {rule.name}};
+    std::set<std::string_view> read;
+    for (const BlockRank select : {BlockRank::kMidrange, BlockRank::kAdaptive}) {
+      options.select = select;
+      for (const OptionSpec<PrefillOptions>& spec : prefill_option_table())
+        if (spec.read(options)) read.insert(spec.name);
+    }
+    for (const std::string_view name : rule.reads) EXPECT_TRUE(read.contains(name)) << rule.name << ": " << name;
   }
 }
 

@@ -27,7 +27,7 @@ class StreamingPrefill : public PrefillMethod {
 
  protected:
   BlockRanking ranking(const SegmentPlace&, const SampleMeans&, int64_t) const override { return {.latest = true}; }
-  int64_t fewest_candidates(const SegmentPlace&, const PrefillHistory&, const SegmentRecord&, size_t) const override {
+  int64_t rated_tokens(const SegmentPlace&, const PrefillHistory&, const SegmentRecord&, size_t) const override {
     return options().base_budget;
   }
 };

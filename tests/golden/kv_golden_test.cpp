@@ -12,6 +12,7 @@
 #include "golden/kernel_set.h"
 #include "golden/kv_case.h"
 #include "golden/lists.h"
+#include "golden/tested_method.h"
 #include "policy/kv/head_share.h"
 #include "policy/kv/layer_share.h"
 #include "policy/registry.h"
@@ -201,11 +202,15 @@ void check_shares(const Manifest& manifest, const KernelSet& kernels, const Json
 using CheckLayer = std::function<void(const Manifest&, const KernelSet&, const Json& golden_case, const KernelInputs&,
                                       int32_t layer, const Json& fields)>;
 
-void check_layers(const char* method, const KernelSet& kernels, const CheckLayer& check) {
+const TestedMethod kLatent("latent");
+const TestedMethod kSnapKv("snapkv");
+const TestedMethod kAdaKv("adakv");
+
+void check_layers(const TestedMethod& method, const KernelSet& kernels, const CheckLayer& check) {
   const Manifest manifest = Manifest::open();
   int layers = 0;
   for (const Json& golden_case : manifest.cases()) {
-    if (golden_case.at("method") != method) continue;
+    if (golden_case.at("method") != method.name()) continue;
     for (const Json& layer : golden_case.at("layers")) {
       const int32_t index = layer.at("layer").get<int32_t>();
       SCOPED_TRACE(golden_case.at("name").get<std::string>() + " layer " + std::to_string(index));
@@ -214,7 +219,7 @@ void check_layers(const char* method, const KernelSet& kernels, const CheckLayer
       ++layers;
     }
   }
-  EXPECT_GT(layers, 0) << manifest.folder() << " has no case of method " << method;
+  EXPECT_GT(layers, 0) << manifest.folder() << " has no case of method " << method.name();
 }
 
 void check_survivors(const Manifest& manifest, const KernelSet& kernels, const Json& golden_case,
@@ -224,9 +229,9 @@ void check_survivors(const Manifest& manifest, const KernelSet& kernels, const J
 
 class GoldenKv : public testing::TestWithParam<KernelSet> {};
 
-TEST_P(GoldenKv, LatentCompressionMatchesTheReleasedCode) { check_layers("latent", GetParam(), check_survivors); }
-TEST_P(GoldenKv, SnapKvMatchesTheReleasedCode) { check_layers("snapkv", GetParam(), check_survivors); }
-TEST_P(GoldenKv, SharesAmongKvHeadsMatchTheReleasedCode) { check_layers("adakv", GetParam(), check_shares); }
+TEST_P(GoldenKv, LatentCompressionMatchesTheReleasedCode) { check_layers(kLatent, GetParam(), check_survivors); }
+TEST_P(GoldenKv, SnapKvMatchesTheReleasedCode) { check_layers(kSnapKv, GetParam(), check_survivors); }
+TEST_P(GoldenKv, SharesAmongKvHeadsMatchTheReleasedCode) { check_layers(kAdaKv, GetParam(), check_shares); }
 
 // Of every method whose released code is held to, in every variant that a preset stands for, and of no other.
 TEST(Golden, EveryMethodWithReleasedCodeHasCases) {

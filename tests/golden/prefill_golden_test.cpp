@@ -10,6 +10,7 @@
 
 #include "golden/lists.h"
 #include "golden/prefill_profile.h"
+#include "golden/tested_method.h"
 #include "policy/prefill/growth.h"
 #include "policy/prefill/plan_layout.h"
 #include "policy/prefill/walk.h"
@@ -255,11 +256,14 @@ class PrefillLayer {
   bool allowance_used_ = false;
 };
 
-void check_prefill(const char* method, const KernelSet& kernels) {
+const TestedMethod kEntropyInfer("entropyinfer");
+const TestedMethod kCritiPrefill("critiprefill");
+
+void check_prefill(const TestedMethod& method, const KernelSet& kernels) {
   const Manifest manifest = Manifest::open();
   int layers = 0;
   for (const Json& golden_case : manifest.cases()) {
-    if (golden_case.at("method") != method) continue;
+    if (golden_case.at("method") != method.name()) continue;
     const PrefillOptions options = read_prefill_options(golden_case);
     ASSERT_TRUE(validate(options).ok());
     std::vector<float> previous;
@@ -274,7 +278,7 @@ void check_prefill(const char* method, const KernelSet& kernels) {
       ++layers;
     }
   }
-  EXPECT_GT(layers, 0) << manifest.folder() << " has no case of method " << method;
+  EXPECT_GT(layers, 0) << manifest.folder() << " has no case of method " << method.name();
 }
 
 // In the tree; another folder of the same layout may have others.
@@ -290,8 +294,8 @@ TEST(Golden, EveryCaseOfTheTreeIsThere) {
 
 class GoldenPrefill : public testing::TestWithParam<KernelSet> {};
 
-TEST_P(GoldenPrefill, EntropyInferMatchesTheReleasedCode) { check_prefill("entropyinfer", GetParam()); }
-TEST_P(GoldenPrefill, CritiPrefillMatchesTheReleasedCode) { check_prefill("critiprefill", GetParam()); }
+TEST_P(GoldenPrefill, EntropyInferMatchesTheReleasedCode) { check_prefill(kEntropyInfer, GetParam()); }
+TEST_P(GoldenPrefill, CritiPrefillMatchesTheReleasedCode) { check_prefill(kCritiPrefill, GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, GoldenPrefill, testing::ValuesIn(kernel_sets()),
                          [](const auto& test) { return test.param.name(); });

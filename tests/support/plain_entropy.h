@@ -40,7 +40,7 @@ class PlainEntropy {
     return count_of(segment, weight(layer, segment, h));
   }
 
-  // "What type has the head?", "Who rates?", "How many rows rate?", "How many blocks are rated?".
+  // "What type has the head?" and the table of who rates.
   PlainRanking ranking(int32_t layer, int32_t segment, size_t h) const {
     if (policy::is_dense_segment(options_, segment, trace_.tokens)) return {.rule = "dense"};
     const int64_t begin = int64_t{segment} * options_.segment;

@@ -27,8 +27,7 @@ class CumulativeMethod : public PrefillMethod {
   }
 
  protected:
-  int64_t fewest_candidates(const SegmentPlace& place, const PrefillHistory&, const SegmentRecord&,
-                            size_t) const override {
+  int64_t rated_tokens(const SegmentPlace& place, const PrefillHistory&, const SegmentRecord&, size_t) const override {
     return int64_t{place.segment} * options().segment;
   }
 };
@@ -55,7 +54,8 @@ Entry cumulative_entry() {
                       .about = "until a share of the estimated attention is covered",
                       .make = make_cumulative_method,
                       .select = BlockRank::kMidrange,
-                      .bounded = false}};
+                      .bounded = false,
+                      .reads = {"cover", "logit-scale", "layer-skip"}}};
 }
 
 }  // namespace ei::policy

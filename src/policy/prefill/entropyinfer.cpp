@@ -16,12 +16,16 @@
 // reads the mean share; --base-budget N makes the mean share N tokens, whatever lies before.
 //
 // So many are read. Which ones: those with the best ratings. A block's rating is the largest score that any rating row
-// gives any of its keys, less the logarithm of all that the row attends to (kernels/block_scores). Local heads rate
-// nothing, the sink and the latest blocks will do. Of the others every row rates every block while that costs little
-// beside the model's own products (rank_queries_at()). Behind that a head whose rows look at few places,
-// exp(H_segment - H_row) < --few-places, rates by few rows, the fewer the places: ranking(). Heads of many places rate
-// as their type says, each for itself or one query for its group: ranking_for(). A head that was never sampled goes on
-// rating by every row.
+// gives any of its keys, less the logarithm of all that the row attends to (kernels/block_scores). Every row rates
+// every block while that costs little beside the model's own products (rank_queries_at()). Behind that
+//
+//   a head that was never sampled rates by every row, still;
+//   a local head rates nothing: the sink and the latest blocks will do;
+//   a head of few places, exp(H_segment - H_row) < --few-places, rates by few rows, the fewer the places: ranking();
+//   a head of many places rates as its type says, each for itself or one query for its group: ranking_for().
+//
+// Who rates, and how many blocks, follows the means before the segment. How many are read is decided behind that, by
+// means that hold the segment's own sample (PrefillWalk::decide).
 //
 // Odds, so that shares are in proportion to weights while little is read, and no head reads everything while another
 // one starves where much is. kappa is made of what all layers knew at the end of the pool of segments before, so that
@@ -29,18 +33,14 @@
 // an old kappa reads too much: it is divided by the factor by which the last pool's, undivided, would have.
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <iterator>
-#include <vector>
 
-#include "base/random.h"
 #include "policy/entries.h"
+#include "policy/prefill/entropy_pool.h"
 #include "policy/prefill/head_types.h"
 
 namespace ei::policy {
 namespace {
 
-constexpr int32_t kPoolSegments = 8;
 constexpr int32_t kPerDoubling = 8;  // samples at least in every doubling of the text
 // A head that spreads over this many times as many blocks as when it was first seen has opened up: it is dynamic.
 constexpr float kOpened = 2;
@@ -62,6 +62,12 @@ class EntropyMethod : public PrefillMethod {
     return segment >= kPerDoubling && segment % every == 0;
   }
 
+  RankedBy ranked_by(int32_t segment) const override {
+    const RankedBy types = PrefillMethod::ranked_by(segment);
+    if (!by_places(segment)) return types;
+    return {.heads = true, .groups = types.groups};
+  }
+
   void decide(const SegmentPlace& place, const PrefillHistory& history, std::span<SegmentRecord> run) const override {
     const SegmentRecord* previous = history.previous;
     for (SegmentRecord& record : run) {
@@ -69,8 +75,10 @@ class EntropyMethod : public PrefillMethod {
       for (size_t h = 0; h < record.heads.size(); ++h) {
         HeadRecord& head = record.heads[h];
         head.rigid = head.means.segment_entropy - head.means.first_segment_entropy < std::log(kOpened);
-        const double own = options().shuffle > 0 ? other_weight(history, {place.layer, h}, record.segment, head.means)
-                                                 : weight(head.means);
+        double own = weight(head.means);
+        if (options().shuffle > 0)
+          own = shuffled_weight(weights_before(history.layers, pool_begin(record.segment), weight_of()),
+                                {place.layer, h}, options().shuffle, own);
         head.blocks = count(record, head.means.samples > 0 ? own : 0);
         head.budget = static_cast<float>(head.blocks) * static_cast<float>(options().block);
       }
@@ -79,44 +87,6 @@ class EntropyMethod : public PrefillMethod {
   }
 
  protected:
-  void fold(int32_t /*segment*/, const AttentionSample& sample, SampleMeans& means) const override {
-    const bool first = means.samples == 0;
-    const float keep = first ? 0 : static_cast<float>(options().sample_memory);
-    const float fresh = log_weight(sample);
-    const bool opens = !first && fresh > means.log_weight;
-    const float held = opens ? static_cast<float>(options().open_memory) : keep;
-    means.log_weight = held * means.log_weight + (1 - held) * fresh;
-    fold_means(keep, sample, means);
-  }
-
-  RankedBy ranked_by(int32_t segment) const override {
-    const RankedBy types = PrefillMethod::ranked_by(segment);
-    if (!by_places(segment)) return types;
-    return {.heads = true, .groups = types.groups};
-  }
-
-  // Rows that look at the same few places may speak for each other, and a row that looks elsewhere than the others is
-  // found by its query (BlockRanking::rows). The fewer rows rate, the more blocks: of each pair that is read so many
-  // are rated. Heads whose rows look at many places rank as their type does.
-  BlockRanking ranking(const SegmentPlace& place, const SampleMeans& means, int64_t fewest_candidates) const override {
-    const double places = std::exp(std::max(0.0f, means.segment_entropy - means.row_entropy));
-    if (!by_places(place.segment) || places >= options().few_places)
-      return PrefillMethod::ranking(place, means, fewest_candidates);
-    BlockRanking ranking{.latest = type_of(means) == HeadType::kLocal, .queries = GroupQuery::kEach};
-    if (means.samples == 0) return ranking;
-    constexpr double kLeastPart = 1.0 / 16;
-    const double part = std::max(std::pow(places / options().few_places, 2), kLeastPart);
-    ranking.rows = static_cast<int32_t>(std::ceil(part * static_cast<double>(place.rows)));
-    const int64_t rated = candidates(place, static_cast<int64_t>(static_cast<double>(fewest_candidates) / part));
-    if (rated < int64_t{place.segment} * options().segment)
-      ranking.candidates = static_cast<int32_t>(rated / options().block);
-    return ranking;
-  }
-
-  int64_t candidates(const SegmentPlace&, int64_t fewest_candidates) const override {
-    return options().rated_per_read > 0 ? std::max<int64_t>(options().threshold, fewest_candidates) : 0;
-  }
-
   void begin_segment(const PrefillHistory& history, SegmentRecord& record) const override {
     if (record.pool.density > 0) return;  // rank() comes before decide(): once is enough
     const int32_t known = pool_begin(record.segment);
@@ -127,18 +97,50 @@ class EntropyMethod : public PrefillMethod {
     }
     constexpr double kMost = 0.9;  // odds of everything are infinite
     record.pool.density = std::min(density(known), kMost);
-    const std::vector<Weight> weights = snapshot(history, known);
+    const std::vector<HeadWeight> weights = weights_before(history.layers, known, weight_of());
     if (weights.empty()) return;
-    record.pool.filled = fill(weights, record.pool.density);
-    record.pool.kappa = record.pool.filled / overshoot(history, known);
+    record.pool.filled = kappa_of(weights, record.pool.density);
+    record.pool.kappa = record.pool.filled / overshoot(history.layers, known, weight_of());
   }
 
-  int64_t fewest_candidates(const SegmentPlace&, const PrefillHistory& history, const SegmentRecord& record,
-                            size_t kv_head) const override {
+  int64_t rated_tokens(const SegmentPlace&, const PrefillHistory& history, const SegmentRecord& record,
+                       size_t kv_head) const override {
     // By the means before the segment, whose own sample may still move the count; and no fewer than are read.
     const double rated = std::max(1.0, options().rated_per_read);
     const SampleMeans means = history.previous != nullptr ? history.previous->heads[kv_head].means : SampleMeans{};
     return static_cast<int64_t>(rated * count(record, means.samples > 0 ? weight(means) : 0)) * options().block;
+  }
+
+  int64_t candidates(const SegmentPlace&, int64_t rated) const override {
+    return options().rated_per_read > 0 ? std::max<int64_t>(options().threshold, rated) : 0;
+  }
+
+  // Rows that look at the same few places may speak for each other, and a row that looks elsewhere than the others is
+  // found by its query (BlockRanking::rows). The fewer rows rate, the more blocks: of each pair that is read so many
+  // are rated.
+  BlockRanking ranking(const SegmentPlace& place, const SampleMeans& means, int64_t rated) const override {
+    if (!by_places(place.segment)) return PrefillMethod::ranking(place, means, rated);
+    if (means.samples == 0) return {.queries = GroupQuery::kEach};
+    const double places = std::exp(std::max(0.0f, means.segment_entropy - means.row_entropy));
+    if (places >= options().few_places) return PrefillMethod::ranking(place, means, rated);
+    BlockRanking ranking{.latest = type_of(means) == HeadType::kLocal, .queries = GroupQuery::kEach};
+    constexpr double kLeastPart = 1.0 / 16;
+    const double part = std::max(std::pow(places / options().few_places, 2), kLeastPart);
+    ranking.rows = static_cast<int32_t>(std::ceil(part * static_cast<double>(place.rows)));
+    const int64_t among = candidates(place, static_cast<int64_t>(static_cast<double>(rated) / part));
+    if (among < int64_t{place.segment} * options().segment)
+      ranking.candidates = static_cast<int32_t>(among / options().block);
+    return ranking;
+  }
+
+  void fold(int32_t /*segment*/, const AttentionSample& sample, SampleMeans& means) const override {
+    const bool first = means.samples == 0;
+    const float keep = first ? 0 : static_cast<float>(options().sample_memory);
+    const float fresh = log_weight(sample);
+    const bool opens = !first && fresh > means.log_weight;
+    const float held = opens ? static_cast<float>(options().open_memory) : keep;
+    means.log_weight = held * means.log_weight + (1 - held) * fresh;
+    fold_means(keep, sample, means);
   }
 
  private:
@@ -147,16 +149,6 @@ class EntropyMethod : public PrefillMethod {
     return options().rank_queries == RankQueries::kAuto && options().few_places > 0 &&
            rank_queries_at(options(), shape(), segment) != RankQueries::kAll;
   }
-
-  struct Place {
-    int32_t layer;
-    size_t kv_head;
-    bool operator==(const Place&) const = default;
-  };
-  struct Weight {
-    Place place;
-    double value;
-  };
 
   // The logarithm of w, before few heads are pulled together.
   float log_weight(const AttentionSample& sample) const {
@@ -167,8 +159,6 @@ class EntropyMethod : public PrefillMethod {
            static_cast<float>(options().far_power) * std::log(std::max(sample.far, kLeastFar));
   }
 
-  static int32_t pool_begin(int32_t segment) { return segment / kPoolSegments * kPoolSegments; }
-
   // Pulled towards 1, the more the fewer share: among few heads the errors of the samples weigh more than what they
   // tell, as if two heads more had shown nothing.
   double weight(const SampleMeans& means) const {
@@ -177,6 +167,9 @@ class EntropyMethod : public PrefillMethod {
     const double power = heads > 0 ? heads / (heads + kUntold) : 1;
     return std::exp(power * static_cast<double>(means.log_weight));
   }
+  WeightOf weight_of() const {
+    return [this](const SampleMeans& means) { return weight(means); };
+  }
 
   // The share of the text before a segment that the kv_heads read on the average.
   double density(int32_t segment) const {
@@ -184,80 +177,6 @@ class EntropyMethod : public PrefillMethod {
     if (before == 0) return 1;
     if (options().base_budget > 0) return std::min(1.0, options().base_budget / before);
     return std::min(1.0, options().density + options().density_base / before);
-  }
-
-  // The weights of all layers' kv_heads at the end of the segments before `known`.
-  std::vector<Weight> snapshot(const PrefillHistory& history, int32_t known) const {
-    std::vector<Weight> weights;
-    for (size_t l = 0; l < history.layers.size(); ++l) {
-      const LayerRecords& layer = history.layers[l];
-      const auto behind = first_from(layer, known);
-      if (behind == layer.begin()) continue;
-      const std::vector<HeadRecord>& heads = std::prev(behind)->heads;
-      for (size_t h = 0; h < heads.size(); ++h)
-        if (heads[h].means.samples > 0) weights.push_back({{static_cast<int32_t>(l), h}, weight(heads[h].means)});
-    }
-    return weights;
-  }
-
-  static LayerRecords::const_iterator first_from(const LayerRecords& layer, int32_t segment) {
-    return std::partition_point(layer.begin(), layer.end(),
-                                [&](const SegmentRecord& record) { return record.segment < segment; });
-  }
-
-  // How much more than its density the last pool would have read by what was known at its beginning.
-  double overshoot(const PrefillHistory& history, int32_t known) const {
-    double read = 0;
-    double wanted = 0;
-    for (const LayerRecords& layer : history.layers) {
-      for (auto record = first_from(layer, known - kPoolSegments); record != layer.end() && record->segment < known;
-           ++record) {
-        if (record->pool.filled == 0) continue;
-        for (const HeadRecord& head : record->heads) {
-          if (head.means.samples == 0) continue;
-          read += share_of(record->pool.filled, weight(head.means));
-          wanted += record->pool.density;
-        }
-      }
-    }
-    return read > 0 ? read / wanted : 1;
-  }
-
-  static double odds(double share) { return share / (1 - share); }
-  static double share_of(double kappa, double weight) { return kappa * weight / (1 + kappa * weight); }
-
-  // kappa with mean over share_of(kappa, weight) = density.
-  static double fill(const std::vector<Weight>& weights, double density) {
-    const auto mean = [&](double kappa) {
-      double sum = 0;
-      for (const Weight& one : weights) sum += share_of(kappa, one.value);
-      return sum / static_cast<double>(weights.size());
-    };
-    // It lies between what would do if all weights were the largest, and if all were the least.
-    const auto [least, largest] = std::minmax_element(
-        weights.begin(), weights.end(), [](const Weight& a, const Weight& b) { return a.value < b.value; });
-    double low = odds(density) / largest->value;
-    double high = odds(density) / least->value;
-    constexpr int kHalvings = 60;
-    for (int i = 0; i < kHalvings; ++i) {
-      const double middle = std::sqrt(low * high);
-      (mean(middle) < density ? low : high) = middle;
-    }
-    return low;
-  }
-
-  // For research: the weight of another head.
-  double other_weight(const PrefillHistory& history, Place place, int32_t segment, const SampleMeans& means) const {
-    const std::vector<Weight> weights = snapshot(history, pool_begin(segment));
-    std::vector<double> values;
-    values.reserve(weights.size());
-    for (const Weight& one : weights) values.push_back(one.value);
-    Random random(static_cast<uint64_t>(options().shuffle));
-    for (size_t i = values.size(); i > 1; --i)
-      std::swap(values[i - 1], values[static_cast<size_t>(random.below(static_cast<int64_t>(i)))]);
-    for (size_t i = 0; i < weights.size(); ++i)
-      if (weights[i].place == place) return values[i];
-    return weight(means);
   }
 
   // Blocks that a kv_head of this weight reads; weight 0: not known.
@@ -278,28 +197,35 @@ std::unique_ptr<PrefillMethod> make_entropy_method(const PrefillOptions& options
   return std::make_unique<EntropyMethod>(options, shape);
 }
 
+PrefillOptions entropy_preset() {
+  PrefillOptions options{.rule = PrefillRule::kEntropy, .base_budget = 0, .select = BlockRank::kAdaptive};
+  // The entropy rule reads none of these. They are what other rules find in this preset, as in --method entropyinfer
+  // --budget-rule habit.
+  options.logit_scale = LogitScale::kInverseSqrtDim;
+  options.early_share = 4;
+  options.candidate_share = 2;
+  return options;
+}
+
 }  // namespace
 
 Entry entropyinfer_entry() {
-  return {
-      .method = {.name = "entropyinfer",
-                 .summary = "reads and keeps by attention entropies",
-                 .paper = "Xu et al., 2026, arXiv 2606.09508",
-                 .changes = "budgets by entropies of sampled attention, ragged per kv_head, blocks by peak scores; "
-                            "compression repeats",
-                 .prefill = {.rule = PrefillRule::kEntropy,
-                             .base_budget = 0,
-                             .logit_scale = LogitScale::kInverseSqrtDim,  // like all but select: for other budget rules
-                             .early_share = 4,
-                             .select = BlockRank::kAdaptive,
-                             .candidate_share = 2},
-                 .kv = latent_preset()},
-      .prefill = {.name = "entropy",
-                  .about = "of sampled attention",
-                  .make = make_entropy_method,
-                  .select = BlockRank::kAdaptive,
-                  .bounded = false,
-                  .by_density = true}};
+  return {.method = {.name = "entropyinfer",
+                     .summary = "reads and keeps by attention entropies",
+                     .paper = "Xu et al., 2026, arXiv 2606.09508",
+                     .changes = "budgets by entropies of sampled attention, ragged per kv_head, blocks by peak scores; "
+                                "compression repeats",
+                     .prefill = entropy_preset(),
+                     .kv = latent_preset()},
+          .prefill = {.name = "entropy",
+                      .about = "of sampled attention",
+                      .make = make_entropy_method,
+                      .select = BlockRank::kAdaptive,
+                      .bounded = false,
+                      .by_density = true,
+                      .reads = {"density", "density-base", "local-budget", "rank-queries", "spread-power",
+                                "distinct-power", "far-power", "sample-every", "sample-memory", "open-memory",
+                                "shuffle", "few-places", "rated-per-read"}}};
 }
 
 }  // namespace ei::policy

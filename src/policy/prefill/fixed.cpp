@@ -4,7 +4,7 @@
 
 #include "policy/entries.h"
 #include "policy/prefill/growth.h"
-#include "policy/prefill/head_types.h"
+#include "policy/prefill/habit_shares.h"
 
 namespace ei::policy {
 namespace {
@@ -31,8 +31,7 @@ class FixedMethod : public PrefillMethod {
   }
 
  protected:
-  int64_t fewest_candidates(const SegmentPlace& place, const PrefillHistory&, const SegmentRecord&,
-                            size_t) const override {
+  int64_t rated_tokens(const SegmentPlace& place, const PrefillHistory&, const SegmentRecord&, size_t) const override {
     const int64_t before = int64_t{place.segment} * options().segment;
     return std::max<int64_t>(options().base_budget, 2 * early_tokens(options(), place.layer, before));
   }
@@ -49,7 +48,10 @@ Entry fixed_entry() {
                      .summary = "CritiPrefill: every segment reads as many blocks",
                      .paper = "Lv et al., 2024, arXiv 2409.12490",
                      .prefill = {.rule = PrefillRule::kFixed, .block = 32, .layer_fusion = true}},
-          .prefill = {.name = "fixed", .make = make_fixed_method}};
+          .prefill = {.name = "fixed",
+                      .make = make_fixed_method,
+                      .reads = {"local-budget", "rank-queries", "logit-scale", "layer-skip", "early-share",
+                                "sparse-mode", "layer-fusion", "candidate-share"}}};
 }
 
 }  // namespace ei::policy

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "policy/entries.h"
-#include "policy/prefill/head_types.h"
+#include "policy/prefill/habit_shares.h"
 
 namespace ei::policy {
 
@@ -61,8 +61,8 @@ void GrowthMethod::decide(const SegmentPlace& place, const PrefillHistory& histo
   }
 }
 
-int64_t GrowthMethod::fewest_candidates(const SegmentPlace& place, const PrefillHistory&, const SegmentRecord&,
-                                        size_t) const {
+int64_t GrowthMethod::rated_tokens(const SegmentPlace& place, const PrefillHistory&, const SegmentRecord&,
+                                   size_t) const {
   const int64_t before = int64_t{place.segment} * options().segment;
   return std::max(static_cast<int64_t>(max_), 2 * early_tokens(options(), place.layer, before));
 }
@@ -83,6 +83,11 @@ void collapse_counts(SegmentRecord& record) {
   for (HeadRecord& head : record.heads) head.blocks = largest;
 }
 
+std::vector<std::string_view> growth_options() {
+  return {"min-budget",  "max-factor", "e-t",         "delta-t",     "alpha",        "rigid-test",     "rank-queries",
+          "logit-scale", "layer-skip", "early-share", "sparse-mode", "layer-fusion", "candidate-share"};
+}
+
 namespace {
 
 std::unique_ptr<PrefillMethod> make_growth_method(const PrefillOptions& options, const PrefillShape& shape) {
@@ -100,7 +105,7 @@ Entry growth_entry() {
                                  .rigid_test = RigidTest::kWholeTrace,
                                  .mode = SparseMode::kReleased},
                      .kv = {.rule = KvRule::kLatent, .repeat = 0}},
-          .prefill = {.name = "growth", .about = "published", .make = make_growth_method}};
+          .prefill = {.name = "growth", .about = "published", .make = make_growth_method, .reads = growth_options()}};
 }
 
 }  // namespace ei::policy

@@ -8,6 +8,8 @@
 #pragma once
 
 #include <span>
+#include <string_view>
+#include <vector>
 
 #include "policy/prefill/method.h"
 
@@ -20,8 +22,8 @@ class GrowthMethod : public PrefillMethod {
   void decide(const SegmentPlace& place, const PrefillHistory& history, std::span<SegmentRecord> run) const override;
 
  protected:
-  int64_t fewest_candidates(const SegmentPlace& place, const PrefillHistory& history, const SegmentRecord& record,
-                            size_t kv_head) const override;
+  int64_t rated_tokens(const SegmentPlace& place, const PrefillHistory& history, const SegmentRecord& record,
+                       size_t kv_head) const override;
   // Blocks that a kv_head reads for which the rule allows `count`; here, no fewer than an early layer's share.
   virtual int32_t adjusted(const SegmentPlace& place, HeadType type, int32_t count) const;
 
@@ -38,6 +40,9 @@ class GrowthMethod : public PrefillMethod {
   float min_;
   float max_;
 };
+
+// What it and the methods that are made of it read (PrefillEntry::reads).
+std::vector<std::string_view> growth_options();
 
 // Blocks that `tokens` tokens pay for, no more than there are.
 int32_t affordable_blocks(float tokens, int32_t block, int32_t visible);

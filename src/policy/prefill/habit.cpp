@@ -4,7 +4,7 @@
 
 #include "policy/entries.h"
 #include "policy/prefill/growth.h"
-#include "policy/prefill/head_types.h"
+#include "policy/prefill/habit_shares.h"
 
 namespace ei::policy {
 namespace {
@@ -17,9 +17,9 @@ class HabitMethod : public GrowthMethod {
   using GrowthMethod::GrowthMethod;
 
  protected:
-  int64_t fewest_candidates(const SegmentPlace& place, const PrefillHistory& history, const SegmentRecord& record,
-                            size_t kv_head) const override {
-    return std::max(GrowthMethod::fewest_candidates(place, history, record, kv_head),
+  int64_t rated_tokens(const SegmentPlace& place, const PrefillHistory& history, const SegmentRecord& record,
+                       size_t kv_head) const override {
+    return std::max(GrowthMethod::rated_tokens(place, history, record, kv_head),
                     kRatedPerRead * share(place, record.heads[kv_head].type));
   }
 
@@ -49,7 +49,11 @@ std::unique_ptr<PrefillMethod> make_habit_method(const PrefillOptions& options, 
 }  // namespace
 
 Entry habit_entry() {
-  return {.prefill = {.name = "habit", .about = "by type of head", .make = make_habit_method, .bounded = false}};
+  std::vector<std::string_view> reads = growth_options();
+  reads.insert(reads.end(), {"local-budget", "sink-share", "diffuse-share"});
+  return {
+      .prefill = {
+          .name = "habit", .about = "by type of head", .make = make_habit_method, .bounded = false, .reads = reads}};
 }
 
 }  // namespace ei::policy

@@ -8,17 +8,14 @@ namespace ei::policy {
 namespace {
 constexpr int32_t kFirstSampled = 2;  // segments: before, there is nothing far
 constexpr int32_t kAllSampled = 8;    // before this one, and while the text is dense, every segment is
-constexpr int32_t kHabitEvery = 16;   // later, where types alone are wanted
-constexpr double kHabitMemory = 0.9;
+constexpr int32_t kTypesEvery = 16;   // later, where types alone are wanted
+constexpr double kTypesMemory = 0.9;  // and what such a sample leaves of the means
 // A head is local when less than this share of what it does not give to the sink, or less than this share of all, goes
 // further back than a segment.
 constexpr float kDistantShare = 0.015f;
 constexpr float kDistantFloor = 0.003f;
 // A head that looks at its own segment as well has more to look for than what it looks up now and then.
 constexpr float kSinkOverOwn = 4;
-constexpr int64_t kLong = 32768;
-constexpr double kFurtherCandidates = 0.25;
-constexpr double kFurtherEarly = 0.5;
 // Products of 8 bits, in products of the model's weights, that a ranking may cost: with every row a tenth of the time
 // at most, with some rows half of that.
 constexpr double kAffordable = 0.3;
@@ -45,7 +42,7 @@ bool is_sampled_early(const PrefillOptions& options, int32_t segment) {
 
 bool is_sampled_segment(const PrefillOptions& options, int32_t segment) {
   if (options.select != BlockRank::kAdaptive || segment < kFirstSampled) return false;
-  return is_sampled_early(options, segment) || segment % kHabitEvery == 0;
+  return is_sampled_early(options, segment) || segment % kTypesEvery == 0;
 }
 
 void fold_means(float keep, const AttentionSample& sample, SampleMeans& means) {
@@ -63,7 +60,7 @@ void fold_means(float keep, const AttentionSample& sample, SampleMeans& means) {
 void add_sample(const PrefillOptions& options, int32_t segment, const AttentionSample& sample, SampleMeans& means) {
   const auto seen = static_cast<float>(means.samples);
   const bool plain = means.samples == 0 || is_sampled_early(options, segment);
-  fold_means(plain ? seen / (seen + 1) : static_cast<float>(kHabitMemory), sample, means);
+  fold_means(plain ? seen / (seen + 1) : static_cast<float>(kTypesMemory), sample, means);
 }
 
 HeadType type_of(const SampleMeans& means) {
@@ -73,29 +70,12 @@ HeadType type_of(const SampleMeans& means) {
   return means.sink > kSinkOverOwn * own ? HeadType::kSink : HeadType::kDiffuse;
 }
 
-int64_t weighed_tokens(int64_t tokens, double further) {
-  const int64_t beyond = std::max<int64_t>(tokens - kLong, 0);
-  return tokens - beyond + static_cast<int64_t>(further * static_cast<double>(beyond));
-}
-
-int64_t early_tokens(const PrefillOptions& options, int32_t layer, int64_t before) {
-  if (layer >= options.layer_skip || options.early_share == 0) return 0;
-  return std::min(before, weighed_tokens(before, kFurtherEarly) / options.early_share);
-}
-
 RankQueries rank_queries_at(const PrefillOptions& options, const PrefillShape& shape, int32_t segment) {
   if (options.select != BlockRank::kAdaptive) return RankQueries::kGroup;
   if (options.rank_queries != RankQueries::kAuto) return options.rank_queries;
   const double all = shape.per_key * static_cast<double>(int64_t{segment} * options.segment);
   if (all <= kAffordable * shape.products) return RankQueries::kAll;
   return kSomeRows * all <= kAffordableSomeRows * shape.products ? RankQueries::kHeads : RankQueries::kGroup;
-}
-
-int64_t candidate_tokens(const PrefillOptions& options, int32_t segment, int64_t fewest_candidates) {
-  if (options.candidate_share == 0) return 0;
-  const int64_t before = int64_t{segment} * options.segment;
-  const int64_t share = weighed_tokens(before, kFurtherCandidates) / options.candidate_share;
-  return std::max({int64_t{options.threshold}, share, fewest_candidates});
 }
 
 BlockRanking ranking_for(const PrefillOptions& options, const PrefillShape& shape, const SegmentPlace& place,

@@ -23,16 +23,8 @@ HeadType type_of(const SampleMeans& means);
 // Whose queries rank in a segment; never kAuto.
 RankQueries rank_queries_at(const PrefillOptions& options, const PrefillShape& shape, int32_t segment);
 
-// How the blocks of a kv_head are ranked. `candidates`: tokens among which a diffuse one may look; 0: all.
+// How the blocks of a kv_head of this type are ranked. `candidates`: tokens that a diffuse one rates; 0: all.
 BlockRanking ranking_for(const PrefillOptions& options, const PrefillShape& shape, const SegmentPlace& place,
                          HeadType type, int64_t candidates);
-// A share of the text, less of a long one, but no fewer than `fewest_candidates`; 0: all.
-int64_t candidate_tokens(const PrefillOptions& options, int32_t segment, int64_t fewest_candidates);
-
-// Of `tokens` tokens, each beyond 32768 counts as `further` tokens.
-int64_t weighed_tokens(int64_t tokens, double further);
-
-// At least this many tokens are read in a layer below layer_skip that is not dense.
-int64_t early_tokens(const PrefillOptions& options, int32_t layer, int64_t before);
 
 }  // namespace ei::policy

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "policy/prefill/habit_shares.h"
 #include "support/prefill_run.h"
 
 namespace ei::policy {
@@ -132,10 +133,10 @@ TEST(HeadTypes, HabitGivesEarlyLayersTheirShareOfTheText) {
 }
 
 BlockRanking ranking(const PrefillOptions& options, int32_t layer, HeadType type, int32_t segment = 20,
-                     int64_t fewest_candidates = 3072) {
+                     int64_t rated = 3072) {
   return ranking_for(options, {.layers = 8, .products = 1, .per_key = 1e9},
                      {.layer = layer, .segment = segment, .rows = 512}, type,
-                     candidate_tokens(options, segment, fewest_candidates));
+                     candidate_tokens(options, segment, rated));
 }
 
 TEST(HeadTypes, RankWithFewerRowsWhereHeadsAllowIt) {

@@ -7,7 +7,7 @@
 
 #include "policy/entries.h"
 #include "policy/prefill/growth.h"
-#include "policy/prefill/head_types.h"
+#include "policy/prefill/habit_shares.h"
 
 namespace ei::policy {
 namespace {
@@ -40,8 +40,7 @@ class LevelMethod : public PrefillMethod {
   }
 
  protected:
-  int64_t fewest_candidates(const SegmentPlace& place, const PrefillHistory&, const SegmentRecord&,
-                            size_t) const override {
+  int64_t rated_tokens(const SegmentPlace& place, const PrefillHistory&, const SegmentRecord&, size_t) const override {
     const int64_t before = int64_t{place.segment} * options().segment;
     const auto most = static_cast<int64_t>(options().max_factor * options().base_budget);
     return std::max(most, 2 * early_tokens(options(), place.layer, before));
@@ -54,6 +53,11 @@ std::unique_ptr<PrefillMethod> make_level_method(const PrefillOptions& options, 
 
 }  // namespace
 
-Entry level_entry() { return {.prefill = {.name = "level", .make = make_level_method}}; }
+Entry level_entry() {
+  return {.prefill = {.name = "level",
+                      .make = make_level_method,
+                      .reads = {"min-budget", "max-factor", "e-t", "rank-queries", "logit-scale", "layer-skip",
+                                "early-share", "sparse-mode", "layer-fusion", "candidate-share"}}};
+}
 
 }  // namespace ei::policy

@@ -1,6 +1,7 @@
 #include "policy/prefill/method.h"
 
 #include "base/check.h"
+#include "policy/prefill/habit_shares.h"
 #include "policy/prefill/head_types.h"
 #include "policy/registry.h"
 
@@ -17,13 +18,12 @@ RankedBy PrefillMethod::ranked_by(int32_t segment) const {
   return {.heads = !groups, .groups = groups};
 }
 
-BlockRanking PrefillMethod::ranking(const SegmentPlace& place, const SampleMeans& means,
-                                    int64_t fewest_candidates) const {
-  return ranking_for(options_, shape_, place, type_of(means), candidates(place, fewest_candidates));
+BlockRanking PrefillMethod::ranking(const SegmentPlace& place, const SampleMeans& means, int64_t rated) const {
+  return ranking_for(options_, shape_, place, type_of(means), candidates(place, rated));
 }
 
-int64_t PrefillMethod::candidates(const SegmentPlace& place, int64_t fewest_candidates) const {
-  return candidate_tokens(options_, place.segment, fewest_candidates);
+int64_t PrefillMethod::candidates(const SegmentPlace& place, int64_t rated) const {
+  return candidate_tokens(options_, place.segment, rated);
 }
 
 void PrefillMethod::rank(const SegmentPlace& place, const PrefillHistory& history, SegmentRecord& record) const {
@@ -32,7 +32,7 @@ void PrefillMethod::rank(const SegmentPlace& place, const PrefillHistory& histor
     HeadRecord& head = record.heads[h];
     const SampleMeans means = history.previous != nullptr ? history.previous->heads[h].means : SampleMeans{};
     head.type = type_of(means);
-    head.ranking = ranking(place, means, fewest_candidates(place, history, record, h));
+    head.ranking = ranking(place, means, rated_tokens(place, history, record, h));
     head.ranking.latest = head.ranking.latest || !place.attends;
     EI_CHECK(head.ranking.latest || ranked_by(place.segment).allows(head.ranking.queries));
     head.ranking.sampling = place.sampled ? sampling() : Sampling::kNone;

@@ -148,16 +148,17 @@ class PrefillMethod {
   int32_t visible(int32_t segment) const { return segment * options_.grid().blocks_per_segment(); }
   // Folds the sample of a segment into a kv_head's means. Here: what types of heads are told by.
   virtual void fold(int32_t segment, const AttentionSample& sample, SampleMeans& means) const;
-  // How the blocks of a kv_head that has shown this are ranked, no fewer than `fewest_candidates` tokens of them.
-  virtual BlockRanking ranking(const SegmentPlace& place, const SampleMeans& means, int64_t fewest_candidates) const;
-  // Tokens among which a diffuse kv_head may look, those of the largest upper bounds; 0: all.
-  virtual int64_t candidates(const SegmentPlace& place, int64_t fewest_candidates) const;
+  // How the blocks of a kv_head that has shown this are ranked, `rated` being its rated_tokens().
+  virtual BlockRanking ranking(const SegmentPlace& place, const SampleMeans& means, int64_t rated) const;
+  // The tokens that a kv_head rates for which not all are rated, those of the largest upper bounds, when it wants this
+  // many; 0: all.
+  virtual int64_t candidates(const SegmentPlace& place, int64_t rated) const;
   // Writes what a segment knows before anything of it is measured.
   virtual void begin_segment(const PrefillHistory&, SegmentRecord&) const {}
-  // Tokens that are rated at least for a kv_head, its type known, where not all are: no fewer than it may read, for a
-  // block without a rating would be read for its place in the text.
-  virtual int64_t fewest_candidates(const SegmentPlace& place, const PrefillHistory& history,
-                                    const SegmentRecord& record, size_t kv_head) const = 0;
+  // Tokens that a kv_head, its type known, wants rated where not all are: no fewer than it may read, for a block
+  // without a rating would be read for its place in the text.
+  virtual int64_t rated_tokens(const SegmentPlace& place, const PrefillHistory& history, const SegmentRecord& record,
+                               size_t kv_head) const = 0;
 
  private:
   PrefillOptions options_;

@@ -35,7 +35,7 @@ class RandomPrefill : public PrefillMethod {
   }
 
  protected:
-  int64_t fewest_candidates(const SegmentPlace&, const PrefillHistory&, const SegmentRecord&, size_t) const override {
+  int64_t rated_tokens(const SegmentPlace&, const PrefillHistory&, const SegmentRecord&, size_t) const override {
     return options().base_budget;
   }
 };
@@ -50,8 +50,11 @@ Entry random_prefill_entry() {
   return {.method = {.name = "random-prefill",
                      .summary = "any blocks: the floor that every method must beat",
                      .prefill = {.rule = {"random"}, .layer_skip = 0}},
-          .prefill = {
-              .name = "random", .about = "any blocks", .make = make_random_prefill, .select = BlockRank::kMidrange}};
+          .prefill = {.name = "random",
+                      .about = "any blocks",
+                      .make = make_random_prefill,
+                      .select = BlockRank::kMidrange,
+                      .reads = {"layer-skip"}}};
 }
 
 }  // namespace ei::policy

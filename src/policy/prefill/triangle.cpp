@@ -26,8 +26,7 @@ class TriangleMethod : public PrefillMethod {
 
  protected:
   BlockRanking ranking(const SegmentPlace&, const SampleMeans&, int64_t) const override { return {.latest = true}; }
-  int64_t fewest_candidates(const SegmentPlace& place, const PrefillHistory&, const SegmentRecord&,
-                            size_t) const override {
+  int64_t rated_tokens(const SegmentPlace& place, const PrefillHistory&, const SegmentRecord&, size_t) const override {
     return deep(place) ? options().base_budget : int64_t{place.segment} * options().segment;
   }
 
