@@ -12,6 +12,7 @@
 #include "cli/eval_conditions.h"
 #include "cli/eval_methods.h"
 #include "cli/input.h"
+#include "cli/items_clock.h"
 #include "cli/progress.h"
 #include "cli/setup.h"
 #include "cli/version.h"
@@ -51,18 +52,6 @@ Result<eval::ItemSource> open_source(const Settings& settings, const text::Token
   return eval::ItemSource::open(std::move(options));
 }
 
-// Prompts that are read, and about what that costs: attention is as dear as all the rest at 16k tokens.
-struct Amount {
-  int64_t tokens = 0;
-  double cost = 0;
-
-  void add(int64_t length, int64_t readings) {
-    tokens += length * readings;
-    const auto size = static_cast<double>(length);
-    cost += size * (1 + size / 16384) * static_cast<double>(readings);
-  }
-};
-
 class GeneratedEvaluation {
  public:
   GeneratedEvaluation(const CommandContext& context, const Engine& engine, const eval::ItemSource& source,
@@ -76,7 +65,10 @@ class GeneratedEvaluation {
 
   // Ends with what is there when it is interrupted.
   Status run(std::optional<eval::ResultFile>& file, std::vector<eval::ItemResult>& results) {
-    for (const eval::ItemRef& ref : source_.refs()) total_.add(ref.length, count_readings(missing(ref, file)));
+    for (const eval::ItemRef& ref : source_.refs()) {
+      const std::vector<eval::MethodSpec> wanted = missing(ref, file);
+      clock_.expect(ref.length, eval::count_readings(wanted), std::ssize(wanted));
+    }
     context_.interrupts.enter(Interrupts::Phase::kPrompt);
     for (const eval::ItemRef& ref : source_.refs()) {
       const std::vector<eval::MethodSpec> wanted = missing(ref, file);
@@ -115,26 +107,23 @@ class GeneratedEvaluation {
                                 .context = ref.length,
                                 .cancel = &context_.interrupts.stop_now(),
                                 .parallel = context_.settings.eval_parallel};
-    int64_t seen = 0;       // of the reading on its way
-    Amount before = done_;  // of earlier ones
+    clock_.begin(ref.length, eval::count_readings(wanted), std::ssize(wanted), now_s());
     options.on_progress = [&](int64_t tokens) {
-      if (tokens < seen) before.add(ref.length, 1);
-      seen = tokens;
-      Amount now = before;
-      now.add(tokens, 1);
-      show(now);
+      clock_.read(tokens, now_s());
+      if (tokens > 0) show();
     };
     auto answers = eval::answer_item(engine_, item, prompt, wanted, options);
-    done_.add(ref.length, eval::count_readings(wanted));
+    clock_.end(now_s());
     return answers;
   }
 
-  void show(const Amount& done) {
+  void show() {
     // What is wrong with a request has been said by then.
     if (std::exchange(first_, false)) name_default_model(context_.settings, context_.console);
-    const double elapsed_s = now_s() - start_s_;
-    const double left_s = done.cost > 0 ? elapsed_s * (total_.cost - done.cost) / done.cost : 0;
-    progress_.update({.done = done.tokens, .total = total_.tokens, .elapsed_s = elapsed_s, .left_s = left_s});
+    progress_.update({.done = clock_.tokens_read(),
+                      .total = clock_.tokens_expected(),
+                      .elapsed_s = now_s() - start_s_,
+                      .left_s = clock_.left_s()});
   }
 
   const CommandContext& context_;
@@ -144,8 +133,7 @@ class GeneratedEvaluation {
   Progress progress_;
   bool first_ = true;
   const double start_s_;
-  Amount done_;
-  Amount total_;
+  ItemsClock clock_;
 };
 
 Status write_whole(const std::string& path, const std::string& text) {

@@ -123,6 +123,7 @@ class ItemRun {
     EI_ASSIGN_OR_RETURN(std::unique_ptr<Session> reader, engine_.new_session(session));
     Tokens text = prompt_.context;
     if (options_.question_aware) text.insert(text.end(), prompt_.turns[0].begin(), prompt_.turns[0].end());
+    if (options_.on_progress) options_.on_progress(0);
     EI_RETURN_IF_ERROR(reader->prefill(text, [&](const PrefillProgress& state) {
       if (options_.on_progress) options_.on_progress(state.done);
     }));

@@ -28,7 +28,7 @@ struct AnswerOptions {
   int64_t context = 0;         // most tokens of a session
   const CancelToken* cancel = nullptr;
   int64_t parallel = 1;  // methods that answer at the same time, each on a thread of its own: their times mean little
-  // Tokens of the item that one group of methods has read so far.
+  // Tokens of the item that one group of methods has read so far; 0 where it begins.
   std::function<void(int64_t tokens)> on_progress{};
 };
 
