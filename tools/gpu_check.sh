@@ -8,9 +8,9 @@
 #   attention  cuDNN's dense attention through torch, then attend_bench, in one call (docs/gpu.md, "Attention")
 #   models     whole requests, method against method, and what fp8 and sparse prompts do to answers ("Sparse prompts")
 #   sanitize   compute-sanitizer: memcheck over everything, racecheck over a second build (docs/notes/gpu.md); an hour
-# In PACK may lie besides: models (*.gguf), a long text (books*.txt, for models), lists of labs/cuda/lists.py (*.lists, for
-# attention). What a stage lacks is named and left out. The embedded model is taken from assets/ of the current folder when
-# source.tgz was packed without it (EI_CHECK_ASSETS=OFF).
+# In PACK may lie besides: models (*.gguf), a long text (books*.txt, for attention and models), lists of labs/cuda/lists.py
+# (*.lists, for attention; without them they are made of the text). What a stage lacks is named and left out. The embedded
+# model is taken from assets/ of the current folder when source.tgz was packed without it (EI_CHECK_ASSETS=OFF).
 # Environment: EI_DEPS_DIR (for pack: the tree to take, default .deps), EI_CHECK_DIR (where it builds, default
 # /tmp/ei-gpu-check), EI_CHECK_TARGETS, EI_CHECK_FILTER (of the backend's tests), EI_CHECK_SHAPES (presets of make_gguf for
 # models, default llama-3.1-8b), EI_CHECK_LENGTHS (of their prompts).
@@ -104,9 +104,17 @@ has_torch() { python3 -c 'import torch' 2>/dev/null; }
 
 stage_attention() {
   if has_torch; then python3 "$tree/labs/cuda/cudnn_dense.py" || failed=1; else left_out "cuDNN" "no torch here"; fi
-  local lists
+  local lists text
   lists=$(ls "$pack"/*.lists 2>/dev/null | head -1 || true)
-  [ -n "$lists" ] || left_out "recorded lists" "no *.lists in $pack"
+  text=$(ls "$pack"/books*.txt 2>/dev/null | head -1 || true)
+  if [ -z "$lists" ] && [ -n "$text" ]; then
+    # Not quite 128k tokens of such a text; a character that is cut goes.
+    head -c 430000 "$text" | iconv -c -f utf-8 -t utf-8 >"$work/read.txt"
+    "$build/bin/entropyinfer" run --device cuda -m "$embedded" --raw -f "$work/read.txt" -n 1 --no-display-prompt \
+      --method entropyinfer --dump-plan "$work/plan.json" >/dev/null &&
+      python3 "$tree/labs/cuda/lists.py" "$work/plan.json" "$work/needle.lists" && lists=$work/needle.lists || failed=1
+  fi
+  [ -n "$lists" ] || left_out "recorded lists" "neither *.lists nor books*.txt in $pack"
   "$build/bin/attend_bench" ${lists:+--lists "$lists"} || failed=1
 }
 
