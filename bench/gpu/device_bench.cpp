@@ -38,6 +38,7 @@ struct Settings {
   std::string text;
   int64_t generate = 100;
   int64_t warm = 8192;
+  int64_t batch = 0;  // tokens of a chunk; 0: the engine's choice
   int rounds = 5;
 };
 
@@ -84,6 +85,7 @@ Result<Request> ask(const Engine& engine, const Settings& settings, int64_t leng
   SessionOptions options;
   EI_RETURN_IF_ERROR(choose(name, options));
   options.context = length + settings.generate;
+  options.batch = settings.batch;
   if (!settings.cache.empty()) options.key_type = options.value_type = dtype_from_name(settings.cache);
   const auto before = static_cast<double>(engine.backend().free_memory());
   EI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, engine.new_session(options));
@@ -216,6 +218,7 @@ int main(int argc, char** argv) {
   app.add_option("--cache", settings.cache, "type of the cache")->check(CLI::IsMember({"f32", "f16", "bf16", "fp8"}));
   app.add_option("-n,--generate", settings.generate, "tokens")->capture_default_str();
   app.add_option("-r,--rounds", settings.rounds, "the median counts")->capture_default_str();
+  app.add_option("-b,--batch", settings.batch, "tokens of a chunk (0: the engine's choice)");
   app.add_option("--warm", settings.warm, "tokens of one request before them")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   const ei::Status status = ei::bench::run(settings);

@@ -170,6 +170,12 @@ class Stream {
 
   // Memory that lives until the stream does; grows, never shrinks. Contents undefined.
   virtual Result<Matrix> scratch(const ScratchSlot& slot, int64_t rows, int64_t cols) = 0;
+  // Rows inside such memory of one row, from element `at` on. A stream that keeps what products read in another type
+  // has to know where they begin: `slot` stands for them, like a scratch of their own, until the memory is asked for
+  // anew.
+  virtual Matrix part(const ScratchSlot& /*slot*/, const Matrix& memory, int64_t at, int64_t rows, int64_t cols) {
+    return {memory.data + at, rows, cols, cols};
+  }
   // The same, for small arrays that operations write and host() jobs read.
   virtual Result<float*> shared(const ScratchSlot& slot, int64_t count) = 0;
   // Copies plain host data into stream memory (small tables: cos/sin). Valid until the next synchronize().

@@ -5,7 +5,7 @@
 namespace ei::model {
 
 namespace {
-const ScratchSlot kX, kNormed, kQkv, kAttended, kBranch, kFeedForward;
+const ScratchSlot kX, kNormed, kQkv, kAttended, kBranch, kFeedForward, kGateUp, kHidden;
 
 // Elements of gate_up of `rows` rows; what stands behind it is aligned as it is.
 int64_t gate_up_size(const Config& config, int64_t rows) {
@@ -50,8 +50,8 @@ Result<Activations> Model::activations(Stream& stream, int64_t tokens, int64_t p
   const int64_t bytes = std::max(spare_bytes(config_, piece), (spare + element - 1) / element * element);
   EI_ASSIGN_OR_RETURN(const Matrix memory, stream.scratch(kFeedForward, 1, bytes / element));
   act.spare = {reinterpret_cast<std::byte*>(memory.data), static_cast<size_t>(bytes)};
-  act.gate_up = {memory.data, piece, 2 * ffn, 2 * ffn};
-  act.hidden = {memory.data + gate_up_size(config_, piece), piece, ffn, ffn};
+  act.gate_up = stream.part(kGateUp, memory, 0, piece, 2 * ffn);
+  act.hidden = stream.part(kHidden, memory, gate_up_size(config_, piece), piece, ffn);
   return act;
 }
 

@@ -75,8 +75,7 @@ void CudaStream::run_recorded() {
 
 CudaStream::Scratch* CudaStream::slot_of(const float* data) {
   for (auto& [number, slot] : scratch_) {
-    const auto* begin = static_cast<const float*>(slot.memory.data());
-    if (data >= begin && data < begin + slot.rows * slot.cols) return &slot;
+    if (slot.data != nullptr && data >= slot.data && data < slot.data + slot.rows * slot.cols) return &slot;
   }
   return nullptr;
 }
@@ -84,10 +83,10 @@ CudaStream::Scratch* CudaStream::slot_of(const float* data) {
 DeviceRows CudaStream::rows_of(Matrix matrix) {
   const Scratch* slot = slot_of(matrix.data);
   if (slot == nullptr || !slot->narrow) return {matrix.data, DType::kF32, matrix.rows, matrix.cols, matrix.stride};
-  const int64_t at = matrix.data - static_cast<const float*>(slot->memory.data());
+  const int64_t at = matrix.data - slot->data;
   const int64_t row = at / slot->cols;
   const int64_t column = at % slot->cols;
-  auto* data = static_cast<std::byte*>(slot->memory.data()) + (row * slot->cols) * 4 + column * 2;
+  auto* data = reinterpret_cast<std::byte*>(slot->data) + (row * slot->cols) * 4 + column * 2;
   return {data, DType::kBF16, matrix.rows, matrix.cols, 2 * matrix.stride};
 }
 
@@ -95,7 +94,7 @@ DeviceRows CudaStream::wide(Matrix matrix) {
   if (Scratch* slot = slot_of(matrix.data); slot != nullptr && slot->narrow) {
     slot->narrow = false;
     if (matrix.rows < slot->rows || matrix.cols < slot->cols) {
-      auto* data = static_cast<float*>(slot->memory.data());
+      float* data = slot->data;
       const int64_t rows = slot->rows;
       const int64_t cols = slot->cols;
       submit([=, this] { return kernels::cuda::launch_widen_rows(data, rows, cols, cols, stream_); }, data, rows, cols);
@@ -193,10 +192,22 @@ Result<Matrix> CudaStream::scratch(const ScratchSlot& slot, int64_t rows, int64_
     if (scratch.memory.bytes() > 0) retired_.push_back(std::move(scratch.memory));
     scratch.memory = std::move(larger);
   }
+  scratch.data = static_cast<float*>(scratch.memory.data());
   scratch.rows = rows;
   scratch.cols = cols;
   scratch.narrow = false;
-  return Matrix{static_cast<float*>(scratch.memory.data()), rows, cols, cols};
+  return Matrix{scratch.data, rows, cols, cols};
+}
+
+Matrix CudaStream::part(const ScratchSlot& slot, const Matrix& memory, int64_t at, int64_t rows, int64_t cols) {
+  for (auto& [number, whole] : scratch_)
+    if (whole.memory.data() == memory.data) whole.data = nullptr;
+  Scratch& part = scratch_[slot.id()];
+  part.data = memory.data + at;
+  part.rows = rows;
+  part.cols = cols;
+  part.narrow = false;
+  return Matrix{part.data, rows, cols, cols};
 }
 
 Result<float*> CudaStream::shared(const ScratchSlot& slot, int64_t count) {

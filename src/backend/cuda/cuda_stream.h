@@ -60,6 +60,7 @@ class CudaStream final : public Stream {
   void expect_scores(const kernels::ExpectedScoreParams& params) override;
   void host(std::function<void()> job) override;
   Result<Matrix> scratch(const ScratchSlot& slot, int64_t rows, int64_t cols) override;
+  Matrix part(const ScratchSlot& slot, const Matrix& memory, int64_t at, int64_t rows, int64_t cols) override;
   Result<float*> shared(const ScratchSlot& slot, int64_t count) override;
   const void* stage(const void* data, size_t bytes) override;
   Status synchronize() override;
@@ -69,7 +70,8 @@ class CudaStream final : public Stream {
  private:
   // Memory of a scratch slot. Where `narrow`, its rows hold bf16 from their beginning on, at the same distance.
   struct Scratch {
-    Buffer memory;
+    Buffer memory;          // empty: rows of another one's
+    float* data = nullptr;  // null: nobody's rows, or divided into parts
     int64_t rows = 0;
     int64_t cols = 0;
     bool narrow = false;

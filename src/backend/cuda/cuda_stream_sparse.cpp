@@ -12,6 +12,16 @@ namespace ei {
 using kernels::cuda::cuda_status;
 using kernels::cuda::DeviceKvHead;
 using kernels::cuda::DevicePlan;
+using kernels::cuda::RoundedKeys;
+
+namespace {
+// Where the layer in work has them; nowhere if blocks are rated by the keys of the cache.
+RoundedKeys rounded_keys(const kernels::cuda::DeviceTraits& traits, const kernels::cuda::DevicePages& pages,
+                         const kernels::KeyIndex& index) {
+  if (!kernels::cuda::rates_rounded(traits, pages, index.shape.grid)) return {};
+  return RoundedKeys::in(index.passing, index.shape, index.passing_tokens);
+}
+}  // namespace
 
 // Runs `work` at once, between the clock's marks.
 template <typename Work>
@@ -60,7 +70,15 @@ void CudaStream::pack_keys(const kernels::PackKeysParams& params) {
                                          .last = params.supers,
                                          .index = params.index.kept,
                                          .index_supers = kernels::cuda::index_supers(params.index)};
-    return kernels::cuda::launch_pack_supers(pack, stream_);
+    EI_RETURN_IF_ERROR(kernels::cuda::launch_pack_supers(pack, stream_));
+    const RoundedKeys rounded = rounded_keys(device_.traits(), pack.pages, params.index);
+    if (rounded.codes == nullptr) return {};
+    return kernels::cuda::launch_round_keys({.pages = pack.pages,
+                                             .heads = heads,
+                                             .kv_heads = pack.kv_heads,
+                                             .units = RoundedKeys::units_of(params.length),
+                                             .out = rounded},
+                                            stream_);
   });
 }
 
@@ -78,6 +96,7 @@ void CudaStream::peak_scores(const kernels::PeakScoreParams& params, std::span<c
                                        .heads = heads,
                                        .index = params.index.kept,
                                        .index_supers = kernels::cuda::index_supers(params.index),
+                                       .rounded = rounded_keys(device_.traits(), pages_of(params.kv), params.index),
                                        .ranking = params.ranking,
                                        .most_queries = params.most_queries,
                                        .weighs_heads = params.weighs_heads,

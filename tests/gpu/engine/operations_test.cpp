@@ -117,6 +117,35 @@ TEST_P(Operations, EmbeddingsMatchTheReference) {
 INSTANTIATE_TEST_SUITE_P(Cuda, Operations, ::testing::Values(true, false),
                          [](const auto& test) { return test.param ? "Wide" : "Narrow"; });
 
+// What only products read is kept in bf16 in parts of a memory as it is in memory of its own: the same bits.
+TEST(CudaProducts, AreTheSameInPartsOfAMemory) {
+  EI_NEEDS_GPU();
+  const Side side("cuda", /*wide=*/false);
+  constexpr int64_t kRows = 70;
+  constexpr int64_t kWidth = 96;
+  constexpr int64_t kInner = 128;
+  const auto gate_up =
+      side.matrix(normals(2 * kInner * kWidth, 41), 2 * kInner, kWidth, DType::kBF16, 1, MatrixUse::kActivated);
+  const auto down = side.matrix(normals(kWidth * kInner, 42), kWidth, kInner, DType::kBF16);
+  const Matrix x = side.put(0, normals(kRows * kWidth, 43), kRows, kWidth);
+  Stream& stream = *side.stream;
+  std::vector<float> results[2];
+  for (const bool parts : {false, true}) {
+    const Matrix memory = stream.scratch(kSlots[1], 1, kRows * 3 * kInner).value();
+    const Matrix both = parts ? stream.part(kSlots[2], memory, 0, kRows, 2 * kInner)
+                              : stream.scratch(kSlots[3], kRows, 2 * kInner).value();
+    const Matrix hidden = parts ? stream.part(kSlots[4], memory, kRows * 2 * kInner, kRows, kInner)
+                                : stream.scratch(kSlots[5], kRows, kInner).value();
+    const Matrix out = stream.scratch(kSlots[6], kRows, kWidth).value();
+    stream.enter(Phase::kPrompt, kRows);
+    stream.matmul(*gate_up, x, both, nullptr);
+    stream.activate(Activation::kSilu, both.columns(0, kInner), both.columns(kInner, kInner), hidden);
+    stream.matmul(*down, hidden, out, nullptr);
+    results[parts ? 1 : 0] = side.get(out);
+  }
+  EXPECT_EQ(results[0], results[1]);
+}
+
 // A product that is added to a sum at once is what it is in two steps.
 TEST(CudaProducts, AreAddedToASum) {
   EI_NEEDS_GPU();

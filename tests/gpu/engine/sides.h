@@ -64,7 +64,7 @@ struct Side {
   }
 
   std::unique_ptr<Weight> matrix(const std::vector<float>& values, int64_t rows, int64_t cols, DType type = DType::kF32,
-                                 float scale = 1) const {
+                                 float scale = 1, MatrixUse use = MatrixUse::kEveryToken) const {
     std::vector<uint16_t> narrow;
     for (const float value : values) narrow.push_back(f32_to_bf16(value));
     const HostTensor tensor{.name = "matrix",
@@ -73,7 +73,7 @@ struct Side {
                             .cols = cols,
                             .data = type == DType::kF32 ? static_cast<const void*>(values.data()) : narrow.data(),
                             .scale = scale};
-    auto weight = backend->load_matrix({&tensor, 1}, MatrixUse::kEveryToken);
+    auto weight = backend->load_matrix({&tensor, 1}, use);
     EXPECT_TRUE(weight.ok()) << (weight.ok() ? "" : weight.error().message);
     return std::move(weight).value();
   }

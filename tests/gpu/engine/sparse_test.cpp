@@ -146,6 +146,9 @@ INSTANTIATE_TEST_SUITE_P(Kernels, CudaRating, ::testing::Values("", "portable"),
 
 bool slow(const Shape& s, const char* kernels) { return *kernels != 0 && s.before > 5000; }
 
+// The fastest kernels round queries and keys to 8 bits, as the CPU's do: the same distances are allowed.
+bool rounds(const char* kernels) { return *kernels == 0; }
+
 TEST_P(CudaRating, SamplesAreTheReferences) {
   for (const Shape& s : shapes()) {
     if (slow(s, GetParam())) continue;
@@ -158,12 +161,14 @@ TEST_P(CudaRating, SamplesAreTheReferences) {
       std::vector<AttentionSample> expected;
       ours.rate(rankings, true, samples);
       reference.rate(rankings, true, expected);
+      const float share = rounds(GetParam()) ? 0.03f : 0.01f;
+      const float entropy = rounds(GetParam()) ? 0.03f : 0.02f;
       for (size_t i = 0; i < samples.size(); ++i) {
-        EXPECT_NEAR(samples[i].sink, expected[i].sink, 0.01f) << i;
-        EXPECT_NEAR(samples[i].far, expected[i].far, 0.01f) << i;
-        EXPECT_NEAR(samples[i].distant, expected[i].distant, 0.01f) << i;
-        EXPECT_NEAR(samples[i].segment_entropy, expected[i].segment_entropy, 0.02f) << i;
-        EXPECT_NEAR(samples[i].row_entropy, expected[i].row_entropy, 0.02f) << i;
+        EXPECT_NEAR(samples[i].sink, expected[i].sink, share) << i;
+        EXPECT_NEAR(samples[i].far, expected[i].far, share) << i;
+        EXPECT_NEAR(samples[i].distant, expected[i].distant, share) << i;
+        EXPECT_NEAR(samples[i].segment_entropy, expected[i].segment_entropy, entropy) << i;
+        EXPECT_NEAR(samples[i].row_entropy, expected[i].row_entropy, entropy) << i;
       }
     }
   }
@@ -211,7 +216,7 @@ TEST_P(CudaRating, ScoresAreTheReferences) {
             }
             ++rated;
             const bool unrated = score < -1e6f && wanted < -1e6f;
-            const bool near = unrated || std::abs(score - wanted) < 0.1f;
+            const bool near = unrated || std::abs(score - wanted) < (rounds(GetParam()) ? 0.2f : 0.1f);
             if (!near) ++far_off;
             if (!near && ranking.rows == 0 && ranking.candidates == 0)
               ADD_FAILURE() << "kv_head " << h << ", segment " << i << ", block " << j << ": " << score << ", expected "

@@ -1,5 +1,6 @@
 // wgmma: 64 rows of A by N columns of B, 16 deep, accumulated in N / 2 registers a thread; bf16 or f16 operands.
 // A comes from registers or from shared memory; B from shared memory, as [N, 16] rows or, transposed, as [16, N].
+// And 32 deep with operands of 8 bits, sums in integers.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -50,6 +51,15 @@ EI_WGMMA(96, EI_PLACES_0 ", " EI_PLACES_32, EI_ALL_96, "%48", "%49", "%50", "%48
 EI_WGMMA(112, EI_PLACES_0 ", " EI_PLACES_32 ", " EI_PLACES_48, EI_ALL_112, "%56", "%57", "%58", "%56, %57, %58, %59", "%60", "%61")
 EI_WGMMA(128, EI_PLACES_0 ", " EI_PLACES_32 ", " EI_PLACES_48 ", " EI_PLACES_56, EI_ALL_128, "%64", "%65", "%66", "%64, %65, %66, %67", "%68", "%69")
 EI_WGMMA(256, EI_PLACES_0 ", " EI_PLACES_32 ", " EI_PLACES_48 ", " EI_PLACES_56 ", " EI_PLACES_64 ", " EI_PLACES_96, EI_ALL_256, "%128", "%129", "%130", "%128, %129, %130, %131", "%132", "%133")
+// The same fragments with 32 bytes of A a row: words of four neighbouring bytes.
+#define EI_INTS_8(i) "+r"(d[i]), "+r"(d[i + 1]), "+r"(d[i + 2]), "+r"(d[i + 3]), "+r"(d[i + 4]), "+r"(d[i + 5]), "+r"(d[i + 6]), "+r"(d[i + 7])
+__device__ __forceinline__ void wgmma_rs(int32_t (&d)[64], const uint32_t* a, uint64_t b, int add) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\nwgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 {" EI_PLACES_0 ", "
+               EI_PLACES_32 ", " EI_PLACES_48 ", " EI_PLACES_56 "}, {%64, %65, %66, %67}, %68, p;\n}\n"
+               : EI_INTS_8(0), EI_INTS_8(8), EI_INTS_8(16), EI_INTS_8(24), EI_INTS_8(32), EI_INTS_8(40), EI_INTS_8(48), EI_INTS_8(56)
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));
+}
+#undef EI_INTS_8
 #undef EI_WGMMA
 #undef EI_WGMMA_RS
 #undef EI_WGMMA_SS

@@ -65,7 +65,7 @@ struct RatingConsumer {
   }
 
   __device__ __forceinline__ void begin(int32_t number, uint32_t (&q)[kWords]) {
-    item = find_item(tables, args.num_tasks, Config::kKind, number);
+    item = find_item(args, tables, Config::kKind, number);
     task = tables.tasks[item.task];
     range = range_of<Config>(args, task, item);
     range.tiles = __shfl_sync(~0u, range.tiles, 0);

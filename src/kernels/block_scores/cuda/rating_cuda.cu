@@ -35,6 +35,7 @@ RatingArgs lay_out(const DeviceTraits& traits, const RatingParams& params, size_
   args.super_blocks = blocks_per_super(rows.grid);
   args.num_tasks = rows.kv_heads * params.num_active;
   args.fast = rates_fast(traits, params.pages, rows.grid.block);
+  args.peak_rows = params.rounded.codes != nullptr ? kRoundedRows : kRatingRows;
   // Heads are weighed one by one even where one query speaks for them.
   args.max_rows = args.group * (params.sampling ? kSampleRows : rows.grid.segment);
   int32_t last = 0;
@@ -66,6 +67,8 @@ RatingArgs lay_out(const DeviceTraits& traits, const RatingParams& params, size_
 
 int multiply(const DeviceTraits& traits, const RatingArgs& args, Products kind, void* stream) {
   if (!args.fast) return rating_plain(args, kind, traits.num_sms, stream);
+  if (kind == Products::kPeaks && args.params.rounded.codes != nullptr)
+    return rounded_peaks(args, traits.num_sms, stream);
   const DType type = args.params.pages.shape.key_type;
   switch (args.dim) {
     case 64: return rating_64_sm90a(args, kind, type, traits.num_sms, stream);
@@ -82,6 +85,10 @@ bool rates_fast(const DeviceTraits& traits, const DevicePages& pages, int32_t bl
   const int32_t most = pages.shape.head_dim == 256 ? 2 : 4;
   const bool hopper = traits.capability == 90 && traits.set != KernelSet::kPortable;
   return hopper && pages.blocked && (parts == 1 || parts == 2 || parts == 4) && parts <= most;
+}
+
+bool rates_rounded(const DeviceTraits& traits, const DevicePages& pages, const SegmentGrid& grid) {
+  return rates_fast(traits, pages, grid.block) && grid.segment % kUnitKeys == 0;
 }
 
 size_t rating_bytes(const DeviceTraits& traits, const RatingParams& params) {

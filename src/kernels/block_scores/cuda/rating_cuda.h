@@ -2,10 +2,10 @@
 // No CUDA header is needed to include this.
 //
 // A task is one kv_head in one segment. Its rows, queries in the type of the cache, are multiplied with keys three
-// times: with those of their own segment (what a row finds there, and in the first block), with the extremes of
-// super-blocks (which blocks to rate), and with the blocks themselves. Peaks stay in memory, relative to what
-// the row has found, until its normaliser is known. How many rows and blocks a task has is read on the device: the host
-// enqueues before anything is decided.
+// times (the third time rounded to 8 bits like the keys, where wgmma does it): with those of their own segment (what a
+// row finds there, and in the first block), with the extremes of super-blocks (which blocks to rate), and with the
+// blocks themselves. Peaks stay in memory, relative to what the row has found, until its normaliser is known. How many
+// rows and blocks a task has is read on the device: the host enqueues before anything is decided.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +13,7 @@
 
 #include "kernels/attention/cuda/attention_cuda.h"
 #include "kernels/block_scores/block_scores.h"
+#include "kernels/block_scores/cuda/rounded_keys.h"
 #include "kernels/pages/cuda/device_pages.h"
 
 namespace ei::kernels::cuda {
@@ -36,6 +37,7 @@ struct RatingParams {
   const DeviceKvHead* heads = nullptr;
   const void* index = nullptr;  // launch_pack_supers() filled it
   int64_t index_supers = 0;     // whole panels of super-blocks per kv_head, in super-blocks
+  RoundedKeys rounded;          // that peaks are rated by; without, by those of the cache
   const BlockRanking* ranking = nullptr;
   int64_t most_queries = 1;
   bool weighs_heads = true;
@@ -54,6 +56,9 @@ inline int64_t index_supers(const KeyIndex& index) {
 // Bytes of so many of one kv_head: each is like two keys, of the cache's type where pages are blocked and f32
 // otherwise.
 int64_t super_index_bytes(const DevicePages& pages, int64_t supers);
+
+// Are peaks rated by rounded keys? Whole units of them are before every segment then.
+bool rates_rounded(const DeviceTraits& traits, const DevicePages& pages, const SegmentGrid& grid);
 
 // Can the wgmma kernels do it? Otherwise plain loops do.
 bool rates_fast(const DeviceTraits& traits, const DevicePages& pages, int32_t block);

@@ -14,7 +14,7 @@
 #include "kernels/attention/cuda/hopper.cuh"
 #include "kernels/attention/cuda/rows.cuh"
 #include "kernels/attention/cuda/wgmma.cuh"
-#include "kernels/block_scores/cuda/rating_work.cuh"
+#include "kernels/block_scores/cuda/rating_tables.cuh"
 
 namespace ei::kernels::cuda {
 
@@ -39,38 +39,11 @@ struct RatingConfig {
   static constexpr int kThreads = 384;
 };
 
-inline constexpr int kTasksClose = 256;  // that are copied into shared memory
-
 template <class Config>
 struct RatingShared {
   uint64_t full[Config::kStages];
   uint64_t empty[Config::kStages];
-  RatingTask tasks[kTasksClose];
-  int32_t first[kTasksClose + 1];
-
-  // By all threads; a barrier follows.
-  __device__ __forceinline__ RatingTables bring(const RatingArgs& args) {
-    const int32_t* from = args.first_item[static_cast<int>(Config::kKind)];
-    if (args.num_tasks > kTasksClose) return {args.tasks, from};
-    constexpr int kWords = sizeof(RatingTask) / sizeof(int32_t);
-    const auto* words = reinterpret_cast<const int32_t*>(args.tasks);
-    for (auto i = static_cast<int32_t>(threadIdx.x); i < args.num_tasks * kWords; i += Config::kThreads)
-      reinterpret_cast<int32_t*>(tasks)[i] = words[i];
-    for (auto i = static_cast<int32_t>(threadIdx.x); i <= args.num_tasks; i += Config::kThreads) first[i] = from[i];
-    return {tasks, first};
-  }
-};
-
-struct RatingStage {
-  int stage = 0;
-  uint32_t parity = 0;
-  template <int kStages>
-  __device__ __forceinline__ void advance() {
-    if (++stage == kStages) {
-      stage = 0;
-      parity ^= 1;
-    }
-  }
+  CloseTasks<Config::kThreads> close;
 };
 
 // Panels of an item: `first` of the range and how many; of own segments one tile more, the first block, comes last. Of
@@ -145,7 +118,7 @@ struct RatingProducer {
   __device__ void run(int32_t items) {
     const int lane = static_cast<int>(threadIdx.x % 32);
     for (int32_t number = static_cast<int32_t>(blockIdx.x); number < items; number += static_cast<int32_t>(gridDim.x)) {
-      const RatingItem item = find_item(tables, args.num_tasks, Config::kKind, number);
+      const RatingItem item = find_item(args, tables, Config::kKind, number);
       const RatingTask task = tables.tasks[item.task];
       const RatingRange range = range_of<Config>(args, task, item);
       const auto place = [&](int tile) -> const uint8_t* {
@@ -191,7 +164,7 @@ __global__ void __launch_bounds__(Config::kThreads, 1) rating_sm90a(const __grid
     }
     barrier_init_fence();
   }
-  const RatingTables tables = shared.bring(args);
+  const RatingTables tables = shared.close.bring(args, Config::kKind);
   __syncthreads();
   const int32_t items = tables.first[args.num_tasks];
   const int warpgroup = static_cast<int>(threadIdx.x / 128);

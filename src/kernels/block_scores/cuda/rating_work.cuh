@@ -1,4 +1,4 @@
-// The tasks of a rating (rating_cuda.h) and how its products are cut into items of 128 rows and a range of keys.
+// The tasks of a rating (rating_cuda.h) and how its products are cut into items of some rows and a range of keys.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 namespace ei::kernels::cuda {
 
 inline constexpr int kRatingRows = 128;   // of an item
+inline constexpr int kRoundedRows = 256;  // of an item of peaks in 8 bits
 inline constexpr int kPanelKeys = 8;      // keys of a panel: a block of the cache's layout
 inline constexpr int kSplitPanels = 256;  // panels of an item of peaks, a multiple of every tile
 inline constexpr int kSampleRows = 32;    // of every head
@@ -48,6 +49,7 @@ struct RatingArgs {
   int32_t max_splits;
   float scale;  // times log2(e)
   bool fast;
+  int32_t peak_rows;  // of an item of peaks
   // In the scratch memory.
   RatingTask* tasks;       // [num_tasks]
   int32_t* first_item[3];  // [num_tasks + 1] for each kind of product
@@ -76,7 +78,7 @@ __device__ inline int32_t items_of(const RatingArgs& args, const RatingTask& tas
   if (kind == Products::kOwn) return (task.all_rows + kRatingRows - 1) / kRatingRows;
   if (kind == Products::kBounds) return task.candidates >= 0 ? (task.all_rows + kRatingRows - 1) / kRatingRows : 0;
   const int32_t splits = (task.blocks * args.parts + kSplitPanels - 1) / kSplitPanels;
-  return (task.rows + kRatingRows - 1) / kRatingRows * splits;
+  return (task.rows + args.peak_rows - 1) / args.peak_rows * splits;
 }
 
 // The tasks and where their items begin; a kernel of many items keeps them close by.
@@ -86,18 +88,21 @@ struct RatingTables {
 };
 
 // Item `number` of a kind of products, which there is.
-__device__ inline RatingItem find_item(const RatingTables& tables, int32_t num_tasks, Products kind, int32_t number) {
+__device__ inline RatingItem find_item(const RatingArgs& args, const RatingTables& tables, Products kind,
+                                       int32_t number) {
   const int32_t* first = tables.first;
   int32_t low = 0;
-  int32_t high = num_tasks;  // first[low] <= number < first[high]
+  int32_t high = args.num_tasks;  // first[low] <= number < first[high]
   while (high - low > 1) {
     const int32_t middle = (low + high) / 2;
     (first[middle] <= number ? low : high) = middle;
   }
   const int32_t in_task = number - first[low];
-  const int32_t all = kind == Products::kPeaks ? tables.tasks[low].rows : tables.tasks[low].all_rows;
-  const int32_t tiles = (all + kRatingRows - 1) / kRatingRows;
-  return {low, in_task % tiles * kRatingRows, in_task / tiles};
+  const bool peaks = kind == Products::kPeaks;
+  const int32_t all = peaks ? tables.tasks[low].rows : tables.tasks[low].all_rows;
+  const int32_t rows = peaks ? args.peak_rows : kRatingRows;
+  const int32_t tiles = (all + rows - 1) / rows;
+  return {low, in_task % tiles * rows, in_task / tiles};
 }
 
 // The token of a row, counted in the chunk.
@@ -125,6 +130,7 @@ int rating_64_sm90a(const RatingArgs& args, Products kind, DType type, int sms, 
 int rating_96_sm90a(const RatingArgs& args, Products kind, DType type, int sms, void* stream);
 int rating_128_sm90a(const RatingArgs& args, Products kind, DType type, int sms, void* stream);
 int rating_256_sm90a(const RatingArgs& args, Products kind, DType type, int sms, void* stream);
+int rounded_peaks(const RatingArgs& args, int sms, void* stream);  // of params.rounded
 int rating_plain(const RatingArgs& args, Products kind, int sms, void* stream);
 int rating_rows(const RatingArgs& args, bool weigh, void* stream);  // setup and queries
 int rating_choose(const RatingArgs& args, void* stream);

@@ -11,6 +11,7 @@ namespace ei::kernels::cuda {
 namespace {
 
 constexpr int kThreads = kSelectThreads;
+constexpr int kDistanceThreads = 512;
 
 __global__ void __launch_bounds__(kThreads) offsets_kernel(SelectLists params, int32_t lists) {
   __shared__ int32_t parts[kThreads / 32];
@@ -97,8 +98,80 @@ __device__ void measure_distances(const RatingArgs& args, const RatingTask& task
   __syncthreads();
 }
 
+// The same for all tasks and queries at once, where a lane has kEach elements of a row: many rows of a warp are loaded
+// before any is used, since loads that wait for each other are all that this takes.
+template <int kEach>
+__global__ void __launch_bounds__(kDistanceThreads) distances_kernel(RatingArgs args) {
+  constexpr int kWarps = kDistanceThreads / 32;
+  constexpr int kTogether = 32 / kEach;  // rows
+  __shared__ float sums[kWarps][32 * kEach];
+  __shared__ float mean[32 * kEach];
+  const auto t = static_cast<int32_t>(blockIdx.x);
+  const auto member = static_cast<int32_t>(blockIdx.y);
+  const RatingTask task = args.tasks[t];
+  if (!task.chosen || member >= task.queries) return;
+  const auto lane = static_cast<int32_t>(threadIdx.x % 32);
+  const auto warp = static_cast<int32_t>(threadIdx.x / 32);
+  float x[kTogether][kEach];
+  const auto load = [&](int32_t first) {
+#pragma unroll
+    for (int r = 0; r < kTogether; ++r) {
+      const int32_t i = first + r * kWarps;
+#pragma unroll
+      for (int e = 0; e < kEach; ++e)
+        x[r][e] = i < task.tokens ? query_element(args, task, t, i * task.queries + member, 32 * e + lane) : 0.0f;
+    }
+  };
+  float own[kEach] = {};
+  for (int32_t first = warp; first < task.tokens; first += kTogether * kWarps) {
+    load(first);
+#pragma unroll
+    for (int r = 0; r < kTogether; ++r) {
+#pragma unroll
+      for (int e = 0; e < kEach; ++e) own[e] += x[r][e];
+    }
+  }
+#pragma unroll
+  for (int e = 0; e < kEach; ++e) sums[warp][32 * e + lane] = own[e];
+  __syncthreads();
+  if (threadIdx.x < 32 * kEach) {
+    float sum = 0;
+    for (int w = 0; w < kWarps; ++w) sum += sums[w][threadIdx.x];
+    mean[threadIdx.x] = sum / static_cast<float>(task.tokens);
+  }
+  __syncthreads();
+  for (int32_t first = warp; first < task.tokens; first += kTogether * kWarps) {
+    load(first);
+#pragma unroll
+    for (int r = 0; r < kTogether; ++r) {
+      float apart = 0;
+#pragma unroll
+      for (int e = 0; e < kEach; ++e) {
+        const float difference = x[r][e] - mean[32 * e + lane];
+        apart += difference * difference;
+      }
+      apart = warp_sum(apart);
+      const int32_t i = first + r * kWarps;
+      if (lane == 0 && i < task.tokens)
+        args.row_distances[int64_t{t} * args.max_rows + i * task.queries + member] = apart;
+    }
+  }
+}
+
+bool measured_before(int32_t dim) { return dim == 64 || dim == 96 || dim == 128; }
+
+void launch_distances(const RatingArgs& args, cudaStream_t stream) {
+  const dim3 grid(static_cast<unsigned>(args.num_tasks), static_cast<unsigned>(args.params.most_queries));
+  switch (args.dim) {
+    case 64: distances_kernel<2><<<grid, kDistanceThreads, 0, stream>>>(args); break;
+    case 96: distances_kernel<3><<<grid, kDistanceThreads, 0, stream>>>(args); break;
+    case 128: distances_kernel<4><<<grid, kDistanceThreads, 0, stream>>>(args); break;
+    default: break;
+  }
+}
+
 // The rows furthest from the mean, of each query; behind them (the last y) the super-blocks with the largest bounds.
-__global__ void __launch_bounds__(kThreads) choose_kernel(RatingArgs args, int32_t most_queries) {
+__global__ void __launch_bounds__(kThreads) choose_kernel(RatingArgs args, int32_t most_queries, bool measured) {
   __shared__ SelectShared shared;
   const auto t = static_cast<int32_t>(blockIdx.x);
   const RatingTask task = args.tasks[t];
@@ -113,7 +186,7 @@ __global__ void __launch_bounds__(kThreads) choose_kernel(RatingArgs args, int32
     return;
   }
   if (!task.chosen || member >= task.queries) return;
-  measure_distances(args, task, t, member);
+  if (!measured) measure_distances(args, task, t, member);
   const int32_t asked = task.rows / task.queries;
   const float* distances = args.row_distances + int64_t{t} * args.max_rows;
   int32_t* to = args.row_list + int64_t{t} * args.max_rows + member * asked;
@@ -126,8 +199,11 @@ __global__ void __launch_bounds__(kThreads) choose_kernel(RatingArgs args, int32
 
 int rating_choose(const RatingArgs& args, void* stream) {
   const auto queries = static_cast<unsigned>(args.params.most_queries);
-  choose_kernel<<<dim3(static_cast<unsigned>(args.num_tasks), queries + 1), kThreads, 0,
-                  static_cast<cudaStream_t>(stream)>>>(args, static_cast<int32_t>(queries));
+  auto* queue = static_cast<cudaStream_t>(stream);
+  const bool measured = measured_before(args.dim);
+  if (measured) launch_distances(args, queue);
+  choose_kernel<<<dim3(static_cast<unsigned>(args.num_tasks), queries + 1), kThreads, 0, queue>>>(
+      args, static_cast<int32_t>(queries), measured);
   return cudaGetLastError();
 }
 
