@@ -69,7 +69,7 @@ class CpuBackend : public Backend {
 
   Result<std::unique_ptr<Weight>> load_matrix(std::span<const HostTensor> parts, MatrixUse use) const override {
     EI_ASSIGN_OR_RETURN(std::unique_ptr<CpuWeight> weight, load_cpu_matrix(*device_, parts, Stacking::kStacked));
-    weight->few = few_rows_form(*weight, parts);
+    weight->few = few_rows_form(*device_, *weight, parts);
     if (use != MatrixUse::kFewRows && takes_bf16(parts)) {
       const std::lock_guard<std::mutex> lock(mutex_);
       const int64_t before = packed_left_;

@@ -28,6 +28,7 @@ CpuStream::CpuStream(GgmlDevice& device, const DenseProvider* dense, std::string
       rowwise_(kernels::choose_rowwise(isa_)),
       few_q4_(kernels::choose_few_rows(kernels::FewRowsForm::kQ4_1, isa_)),
       few_q8_(kernels::choose_few_rows(kernels::FewRowsForm::kQ8_0, isa_)),
+      few_interleaved_(kernels::choose_few_rows(kernels::FewRowsForm::kQ8Interleaved, isa_)),
       cancel_(cancel),
       most_nodes_(most_nodes) {
   const size_t bytes =

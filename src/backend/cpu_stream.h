@@ -106,6 +106,7 @@ class CpuStream : public Stream {
   const kernels::RowwiseVariant& rowwise_;
   const kernels::FewRowsKernel* few_q4_;  // null: ggml multiplies all generated tokens by such weights
   const kernels::FewRowsKernel* few_q8_;
+  const kernels::FewRowsKernel* few_interleaved_;
   const CancelToken* cancel_;
   const size_t most_nodes_;
   Phase phase_ = Phase::kPrompt;

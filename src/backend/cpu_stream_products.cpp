@@ -75,7 +75,9 @@ const kernels::FewRowsKernel* CpuStream::few_kernel(const CpuWeight& weight, int
   if (phase_ != Phase::kGeneration) return nullptr;
   if (weight.few == kernels::FewRowsForm::kQ4_1) return few_q4_;
   // A row alone is ggml's, which reads such weights as fast as they come.
-  return weight.few == kernels::FewRowsForm::kQ8_0 && rows > 1 ? few_q8_ : nullptr;
+  if (rows == 1) return nullptr;
+  if (weight.few == kernels::FewRowsForm::kQ8_0) return few_q8_;
+  return weight.few == kernels::FewRowsForm::kQ8Interleaved ? few_interleaved_ : nullptr;
 }
 
 void CpuStream::matmul_few(const kernels::FewRowsKernel& kernel, const CpuWeight& weight, Matrix x, Matrix y) {

@@ -121,9 +121,10 @@ bool interleaved_by_eight(const ggml_tensor& tensor, const HostTensor& first) {
 
 }  // namespace
 
-// Of the types that ggml has no repacked kernels for, Q4_1 is the one that it multiplies slowly by a few rows; of those
-// that it repacks, Q8_0 gains most.
-kernels::FewRowsForm few_rows_form(const CpuWeight& weight, std::span<const HostTensor> parts) {
+// Of the types that ggml has no repacked kernels for, Q4_1 is the one that it multiplies slowly by a few rows, and Q8_0
+// on x86; of those that it repacks, Q8_0 gains most.
+kernels::FewRowsForm few_rows_form(const GgmlDevice& device, const CpuWeight& weight,
+                                   std::span<const HostTensor> parts) {
   using Form = kernels::FewRowsForm;
   const auto all = [&](ggml_type type, bool repacked) {
     return std::all_of(weight.parts.begin(), weight.parts.end(), [&](const WeightPart& part) {
@@ -131,9 +132,11 @@ kernels::FewRowsForm few_rows_form(const CpuWeight& weight, std::span<const Host
     });
   };
   if (all(GGML_TYPE_Q4_1, /*repacked=*/false)) return Form::kQ4_1;
+  // Only where ggml adds as our kernel does: a row of an answer is multiplied alone and among others.
+  if (all(GGML_TYPE_Q8_0, /*repacked=*/false) && device.built_for("AVX2")) return Form::kQ8_0;
   const bool known = all(GGML_TYPE_Q8_0, /*repacked=*/true) && weight.parts.size() == 1 &&
                      interleaved_by_eight(*weight.parts.front().tensor, parts.front());
-  return known ? Form::kQ8_0 : Form::kNone;
+  return known ? Form::kQ8Interleaved : Form::kNone;
 }
 
 FileRows::FileRows(std::span<const HostTensor> parts, const std::vector<WeightPart>& in_use) {

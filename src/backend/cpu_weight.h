@@ -64,7 +64,8 @@ enum class Stacking : uint8_t { kStacked, kApart };
 Result<std::unique_ptr<CpuWeight>> load_cpu_matrix(const GgmlDevice& device, std::span<const HostTensor> parts,
                                                    Stacking stacking);
 // The form in which all of the weight's parts lie, or kNone.
-kernels::FewRowsForm few_rows_form(const CpuWeight& weight, std::span<const HostTensor> parts);
+kernels::FewRowsForm few_rows_form(const GgmlDevice& device, const CpuWeight& weight,
+                                   std::span<const HostTensor> parts);
 // Gives the weight its form for the provider: packed while `budget` bytes last (what it takes is subtracted), otherwise
 // unpackable.
 Status prepare_dense(const DenseProvider& provider, std::span<const HostTensor> parts, int64_t& budget,

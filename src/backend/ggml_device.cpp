@@ -236,6 +236,15 @@ Status GgmlDevice::compute(ggml_cgraph* graph, Watch& watch) {
   return {};
 }
 
+bool GgmlDevice::built_for(std::string_view feature) const {
+  ggml_backend_reg_t registry = ggml_backend_dev_backend_reg(device_);
+  auto* features = procedure<ggml_backend_feature*(ggml_backend_reg_t)>(registry, "ggml_backend_get_features");
+  if (features == nullptr) return false;
+  for (const ggml_backend_feature* known = features(registry); known->name != nullptr; ++known)
+    if (known->name == feature) return true;
+  return false;
+}
+
 ggml_backend_buffer_type_t GgmlDevice::repacked_type(ggml_type type, int64_t rows, int64_t cols) const {
   ggml_init_params params{ggml_tensor_overhead() * 4, nullptr, /*no_alloc=*/true};
   ggml_context* context = ggml_init(params);

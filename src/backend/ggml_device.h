@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -43,6 +44,8 @@ class GgmlDevice {
   // Does a row come out bit for bit the same, multiplied by this weight alone and among others? Tried out, once for
   // each kind of weight.
   bool rows_alike(const ggml_tensor& weight);
+  // Was ggml built for this feature of the CPU ("AVX2")?
+  bool built_for(std::string_view feature) const;
   // Room for a tensor of `bytes` in a buffer of that type; null, without a word, where the memory is not there.
   struct Place {
     std::shared_ptr<ggml_backend_buffer> buffer;

@@ -19,14 +19,15 @@ int64_t piece_weights(int64_t weights, int workers) {
 }  // namespace
 
 const FewRowsKernel* choose_few_rows(FewRowsForm form, std::string_view isa) {
-  if (form == FewRowsForm::kNone) return nullptr;
+  const FewRowsKernel* kernel = nullptr;
 #if defined(__aarch64__)
-  const FewRowsKernel& kernel = form == FewRowsForm::kQ4_1 ? i8mm_few_rows() : i8mm_few_rows_q8();
-  if ((isa.empty() || isa == kernel.name) && kernel.usable()) return &kernel;
-#else
-  static_cast<void>(isa);
+  if (form == FewRowsForm::kQ4_1) kernel = &i8mm_few_rows();
+  if (form == FewRowsForm::kQ8Interleaved) kernel = &i8mm_few_rows_q8();
+#elif defined(__x86_64__)
+  if (form == FewRowsForm::kQ8_0) kernel = &avx512_few_rows_q8();
 #endif
-  return nullptr;
+  static_cast<void>(form);
+  return kernel != nullptr && (isa.empty() || isa == kernel->name) && kernel->usable() ? kernel : nullptr;
 }
 
 void pack_few_rows(const FewRowsKernel& kernel, Matrix x, std::byte* to, WorkQueue& queue) {

@@ -1,5 +1,6 @@
 // Products of a few rows by weights (y[m, n] = x[m, k] W[n, k]^T), for generated tokens: of four bits as the model file
-// has them (Q4_1), or of eight as ggml repacks them (Q8_0, four rows interleaved by eight numbers). Rows of x become
+// has them (Q4_1), or of eight (Q8_0), as ggml repacks them (four rows interleaved by eight numbers) or as the file has
+// them. Rows of x become
 // integers of eight bits, by blocks of 32 with a scale each. Every element of y adds its blocks in one order, by one
 // chain of fused multiply-adds: results depend neither on the number of rows nor on the workers, so a token comes out
 // alone as among others.
@@ -16,8 +17,8 @@ namespace ei::kernels {
 
 // Four rows of weights by all rows of x.
 struct FewRowsTile {
-  // Q4_1: [4, blocks], of a scale and a minimum in f16 and 16 bytes of two numbers each. Q8_0: [blocks], of the four
-  // rows' scales in f16 and four times eight numbers of each row.
+  // Q4_1: [4, blocks], of a scale and a minimum in f16 and 16 bytes of two numbers each. Q8_0: [4, blocks], of a scale
+  // in f16 and 32 numbers; interleaved: [blocks], of the four rows' scales and four times eight numbers of each row.
   const std::byte* weights = nullptr;
   int64_t row_bytes = 0;         // of the weights
   int64_t blocks = 0;            // of 32 columns
@@ -42,11 +43,13 @@ struct FewRowsKernel {
 
 // The kernel of this CPU for such weights, or null where there is none; `isa` caps it as it caps attention's. Q8_0: two
 // rows and more, with the bits that ggml gives each of them alone.
-enum class FewRowsForm : uint8_t { kNone, kQ4_1, kQ8_0 };
+enum class FewRowsForm : uint8_t { kNone, kQ4_1, kQ8_0, kQ8Interleaved };
 const FewRowsKernel* choose_few_rows(FewRowsForm form, std::string_view isa);
 #if defined(__aarch64__)
 const FewRowsKernel& i8mm_few_rows();
 const FewRowsKernel& i8mm_few_rows_q8();
+#elif defined(__x86_64__)
+const FewRowsKernel& avx512_few_rows_q8();
 #endif
 
 // Both are called by every worker with the same arguments; `queue` starts reset. All workers must have left

@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
 #include <vector>
+
+#include "tensor/dtype.h"
 
 namespace ei::kernels {
 namespace {
@@ -103,21 +106,25 @@ TEST(FewRows, AreTheProductsAndARowIsTheSameAloneAndAmongOthers) {
   }
 }
 
-// Four rows interleaved by eight numbers, as ggml repacks Q8_0.
-struct InterleavedWeights {
-  InterleavedWeights(int64_t rows, int64_t width, uint32_t seed) : row_bytes(width / 32 * 34), cols(width) {
+// Blocks of 32 numbers with a scale each, as the file has them, or four rows interleaved by eight numbers, as ggml
+// repacks Q8_0.
+struct EightBitWeights {
+  EightBitWeights(int64_t rows, int64_t width, uint32_t seed, FewRowsForm form)
+      : row_bytes(width / 32 * 34), cols(width) {
     std::mt19937 random(seed);
     bytes.resize(static_cast<size_t>(rows * row_bytes));
     values.resize(static_cast<size_t>(rows * cols));
+    const bool interleaved = form == FewRowsForm::kQ8Interleaved;
     for (int64_t row = 0; row < rows; ++row) {
       for (int64_t block = 0; block < cols / 32; ++block) {
-        std::byte* at = bytes.data() + (row / 4 * (cols / 32) + block) * 136;
+        std::byte* of_four = bytes.data() + (row / 4 * (cols / 32) + block) * 136;
+        std::byte* of_row = bytes.data() + row * row_bytes + block * 34;
         const auto exponent = static_cast<int>(4 + random() % 5);
         const auto scale = static_cast<uint16_t>(exponent << 10);
-        std::memcpy(at + 2 * (row % 4), &scale, 2);
+        std::memcpy(interleaved ? of_four + 2 * (row % 4) : of_row, &scale, 2);
         for (int i = 0; i < 32; ++i) {
-          const auto number = static_cast<int8_t>(static_cast<int>(random() % 255) - 127);
-          std::memcpy(at + 8 + 32 * (i / 8) + 8 * (row % 4) + i % 8, &number, 1);
+          const auto number = static_cast<int8_t>(static_cast<int>(random() % 256) - 128);
+          std::memcpy(interleaved ? of_four + 8 + 32 * (i / 8) + 8 * (row % 4) + i % 8 : of_row + 2 + i, &number, 1);
           values[static_cast<size_t>(row * cols + block * 32 + i)] =
               std::ldexp(static_cast<float>(number), exponent - 15);
         }
@@ -130,13 +137,15 @@ struct InterleavedWeights {
   std::vector<float> values;
 };
 
-TEST(FewRows, OfEightBitsAreTheProductsAndTheNumberOfRowsChangesNothing) {
-  const FewRowsKernel* kernel = choose_few_rows(FewRowsForm::kQ8_0, "");
+class FewRowsOfEightBits : public testing::TestWithParam<FewRowsForm> {};
+
+TEST_P(FewRowsOfEightBits, AreTheProductsAndTheNumberOfRowsChangesNothing) {
+  const FewRowsKernel* kernel = choose_few_rows(GetParam(), "");
   if (kernel == nullptr) GTEST_SKIP() << "this CPU has no such kernel";
   constexpr int64_t kRows = 11;
   for (const int64_t cols : {32, 384, 1024}) {
     for (const int64_t columns : {4, 36, 100}) {
-      const InterleavedWeights weights(columns, cols, static_cast<uint32_t>(cols + columns));
+      const EightBitWeights weights(columns, cols, static_cast<uint32_t>(cols + columns), GetParam());
       std::vector<float> x = normal_numbers(kRows * cols, 5);
       const std::vector<float> all = few_products(*kernel, weights, x.data(), kRows, columns);
       for (int64_t row = 0; row < kRows; ++row) {
@@ -158,6 +167,49 @@ TEST(FewRows, OfEightBitsAreTheProductsAndTheNumberOfRowsChangesNothing) {
         ASSERT_EQ(std::memcmp(some.data(), all.data(), some.size() * sizeof(float)), 0) << rows << " of " << cols;
       }
     }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Forms, FewRowsOfEightBits, testing::Values(FewRowsForm::kQ8_0, FewRowsForm::kQ8Interleaved));
+
+// ggml's product of a row alone on a CPU with AVX2, in plain numbers: eight sums of four products each in every block,
+// a chain of fused multiply-adds for each of the eight, and these added in halves.
+float row_by_row(const float* x, const EightBitWeights& weights, int64_t column) {
+  float sums[8] = {};
+  for (int64_t block = 0; block < weights.cols / 32; ++block, x += 32) {
+    float largest = 0;
+    for (int i = 0; i < 32; ++i) largest = std::max(largest, std::fabs(x[i]));
+    const float inverse = largest != 0 ? 127.0f / largest : 0.0f;
+    const std::byte* from = weights.bytes.data() + column * weights.row_bytes + block * 34;
+    uint16_t half = 0;
+    std::memcpy(&half, from, sizeof half);
+    const float scale = std::ldexp(1.0f, (half >> 10) - 15) * f16_to_f32(f32_to_f16(largest / 127.0f));
+    for (int lane = 0; lane < 8; ++lane) {
+      int sum = 0;
+      for (int i = 4 * lane; i < 4 * lane + 4; ++i)
+        sum += static_cast<int8_t>(from[2 + i]) * static_cast<int>(std::nearbyintf(x[i] * inverse));
+      sums[lane] = std::fma(scale, static_cast<float>(sum), sums[lane]);
+    }
+  }
+  for (const int half : {4, 2, 1})
+    for (int lane = 0; lane < half; ++lane) sums[lane] += sums[lane + half];
+  return sums[0];
+}
+
+TEST(FewRows, OfEightBitsHaveTheBitsOfARowAlone) {
+  const FewRowsKernel* kernel = choose_few_rows(FewRowsForm::kQ8_0, "");
+  if (kernel == nullptr) GTEST_SKIP() << "this CPU has no such kernel";
+  constexpr int64_t kRows = 5, kColumns = 20;
+  for (const int64_t cols : {32, 384, 1024}) {
+    const EightBitWeights weights(kColumns, cols, static_cast<uint32_t>(cols), FewRowsForm::kQ8_0);
+    std::vector<float> x = normal_numbers(kRows * cols, 9);
+    std::fill_n(x.begin(), 32, 0.0f);  // a block of zeros has no scale
+    const std::vector<float> together = few_products(*kernel, weights, x.data(), kRows, kColumns);
+    for (int64_t row = 0; row < kRows; ++row)
+      for (int64_t column = 0; column < kColumns; ++column)
+        ASSERT_EQ(together[static_cast<size_t>(row * kColumns + column)],
+                  row_by_row(x.data() + row * cols, weights, column))
+            << cols << " columns, row " << row << ", " << column;
   }
 }
 
