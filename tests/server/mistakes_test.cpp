@@ -290,6 +290,17 @@ TEST(ServerMistakes, MessagesMustBeMessages) {
   }
 }
 
+TEST(ServerMistakes, AChatOfHiddenThoughtsAloneSaysNothing) {
+  const TestServer server;
+  const json hidden = json::parse(R"([{"role": "assistant", "content": [{"type": "redacted_thinking", "data": "x"}]}])");
+  for (const char* path : {"/v1/messages", "/v1/chat/completions", "/v1/messages/count_tokens", "/apply-template"}) {
+    const Answer answer = server.post(path, {{"messages", hidden}, {"max_tokens", 1}});
+    EXPECT_EQ(answer.status, 400) << path;
+    EXPECT_EQ(answer.json()["error"]["param"], "messages") << path;
+  }
+  EXPECT_EQ(server.post("/v1/responses", {{"input", hidden}}).json()["error"]["param"], "input");
+}
+
 TEST(ServerMistakes, WithoutAKeyOnlyHealthAnswers) {
   ServerOptions options = test_options();
   options.keys = {"first", "second"};

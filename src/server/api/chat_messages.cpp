@@ -147,6 +147,8 @@ std::vector<text::Message> read_messages(Fields& fields, TextShelf& shelf) {
     reader.read(message);
     if (fields.error()) return {};
   }
+  // Blocks of hidden thoughts alone say nothing, and whoever asks for the last message needs one.
+  if (reader.messages.empty()) fields.fail("messages", "hold neither a text nor a call");
   return std::move(reader.messages);
 }
 
