@@ -7,6 +7,9 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 build=${1:?usage: tools/fuzz.sh BUILD_DIR SECONDS}
 seconds=${2:?usage: tools/fuzz.sh BUILD_DIR SECONDS}
 
+# libllama is not instrumented, so containers that it fills must not be watched for overflow.
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_container_overflow=0}
+
 shopt -s nullglob
 programs=("$build"/bin/fuzz_*)
 [ ${#programs[@]} -gt 0 ] || { echo "fuzz: no program $build/bin/fuzz_*" >&2; exit 1; }

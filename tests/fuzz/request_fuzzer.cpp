@@ -1,28 +1,21 @@
-// libFuzzer target: any bytes as the body of a request are read or refused with a field named, and what is taken for
-// messages can be written out again. Seeds: none needed, JSON is found quickly.
+// libFuzzer target: any bytes as the body of a request are answered by every route, with a success or an error that
+// says what is wrong with it. Seeds: corpus/fuzz_request.
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 
-#include "server/api/api.h"
-#include "server/api/fields.h"
+#include "request_walk.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace ei::server;
-  const Body body = parse_body(std::string(reinterpret_cast<const char*>(data), size));
-  if (body.error) {
-    if (body.error->status != 400 || body.error->to_response().body.empty()) std::abort();
-    return 0;
+  static ei::fuzz::RequestWalk walk(EI_SOURCE_DIR "/assets/needle-14m-128k-q8_0.gguf");
+  if (!walk.failure().empty()) {
+    std::fprintf(stderr, "fuzz_request: %s\n", walk.failure().c_str());
+    std::abort();
   }
-  Fields fields(body.json);
-  fields.whole("n", 1, 1, 128);
-  fields.number("temperature", 0, -1000, 1000);
-  fields.texts("stop", 64);
-  TextShelf shelf;
-  const auto messages = read_messages(fields, shelf);
-  for (const auto& message : messages)
-    if (!message.more.empty() && Json::parse(message.more, nullptr, false).is_discarded()) std::abort();
-  if (fields.error() && fields.error()->param.empty()) std::abort();
-  return 0;
+  const std::string wrong = walk.complaint(std::string(reinterpret_cast<const char*>(data), size));
+  if (wrong.empty()) return 0;
+  std::fprintf(stderr, "%s\n", wrong.c_str());
+  std::abort();
 }
