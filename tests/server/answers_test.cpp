@@ -48,6 +48,13 @@ TEST(ServerAnswers, TokenizeInBothShapesAndBack) {
   const json vllm = server.post("/tokenize", {{"prompt", "the pass key"}, {"add_special_tokens", false}}).json();
   EXPECT_EQ(vllm["tokens"].get<std::vector<int>>(), ids);
   EXPECT_EQ(vllm["count"], ids.size());
+  // What lm-evaluation-harness asks for first, to make its tokens here.
+  const text::Tokenizer& tokenizer = embedded_engine().tokenizer();
+  const json about = server.get("/tokenizer_info").json();
+  EXPECT_EQ(about["vocab_size"], tokenizer.vocab_size());
+  EXPECT_EQ(about["eos_token"], tokenizer.piece(tokenizer.eos(), /*special=*/true));
+  EXPECT_EQ(about["chat_template"], test_options().chat_template);
+  EXPECT_GT(about["model_max_length"].get<int64_t>(), 0);
   const json back = server.post("/detokenize", {{"tokens", ids}}).json();
   EXPECT_NE(back["content"].get<std::string>().find("the pass key"), std::string::npos);
 }

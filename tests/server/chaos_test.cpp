@@ -1,9 +1,14 @@
 // Many clients that do what they like: requests of every kind, aborts, bad bytes. Every answer is right or a clean
 // error, and afterwards the server is as it was. EI_CHAOS_SECONDS says how long (8); EI_CHAOS_SEED which (1). In a long
 // run the memory of the first half must do for the second. EI_TEST_DEVICE says where the engine computes.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <cstdlib>
 #include <functional>
 #include <thread>
@@ -37,7 +42,7 @@ class Troublemaker {
 
   void run(double until) {
     while (now_s() < until) {
-      switch (random_.below(8)) {
+      switch (random_.below(9)) {
         case 0: return_right(); break;
         case 1: leave(); break;
         case 2: speak_nonsense(); break;
@@ -45,6 +50,7 @@ class Troublemaker {
         case 4: chat(); break;
         case 5: expect_clean(server_.get("/metrics")); break;
         case 6: expect_clean(server_.post("/tokenize", {{"content", long_text(50)}})); break;
+        case 7: be_killed(); break;
         default: sparse(); break;
       }
       ++done;
@@ -77,6 +83,30 @@ class Troublemaker {
     const auto part = static_cast<size_t>(random_.below(static_cast<int64_t>(text.size())));
     client.send(text.substr(0, random_.below(3) == 0 ? part : text.size()));
     if (random_.below(2) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(random_.below(60)));
+  }
+
+  // A client of a process of its own, ended by SIGKILL while it waits. Behind the fork it only asks the system: other
+  // threads of this process may have held any lock.
+  void be_killed() {
+    const json body = {
+        {"prompt", long_text(static_cast<int>(random_.below(1500)) + 1)}, {"n_predict", 40}, {"stream", true}};
+    const std::string text = request_text("POST", "/completion", body.dump());
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(server_.port());
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const pid_t client = ::fork();
+    if (client == 0) {
+      const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+      const bool sent = ::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+                        ::write(socket, text.data(), text.size()) > 0;
+      while (sent) ::pause();
+      ::_exit(0);
+    }
+    if (client < 0) return;  // no memory for it
+    std::this_thread::sleep_for(std::chrono::milliseconds(random_.below(60)));
+    ::kill(client, SIGKILL);
+    ::waitpid(client, nullptr, 0);
   }
 
   void speak_nonsense() {

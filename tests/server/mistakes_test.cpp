@@ -292,7 +292,8 @@ TEST(ServerMistakes, MessagesMustBeMessages) {
 
 TEST(ServerMistakes, AChatOfHiddenThoughtsAloneSaysNothing) {
   const TestServer server;
-  const json hidden = json::parse(R"([{"role": "assistant", "content": [{"type": "redacted_thinking", "data": "x"}]}])");
+  const json hidden =
+      json::parse(R"([{"role": "assistant", "content": [{"type": "redacted_thinking", "data": "x"}]}])");
   for (const char* path : {"/v1/messages", "/v1/chat/completions", "/v1/messages/count_tokens", "/apply-template"}) {
     const Answer answer = server.post(path, {{"messages", hidden}, {"max_tokens", 1}});
     EXPECT_EQ(answer.status, 400) << path;

@@ -78,6 +78,56 @@ TEST(ServerScheduling, OfThoseThatWaitTheMostUrgentBeginsFirst) {
   EXPECT_LT(done[1], done[0]);
 }
 
+// Two prompts of the same length, read beside each other: how much of the second has been read, of what has been read
+// of the first since both were in work, when the first is nearly done. By the server's own figures of one moment.
+double share_beside(int priority, int beside) {
+  ServerOptions options = test_options();
+  options.scheduler.slots = 2;
+  options.scheduler.shared_chunk_s = 0.02;  // many turns in a short test
+  options.scheduler.chunk_s = 0.02;
+  const TestServer server(options);
+  const auto begin = [&](Client& client, int slot, int urgency) {
+    const json body = {{"prompt", long_text(9000, 20 + slot)},
+                       {"n_predict", 1},
+                       {"stream", true},
+                       {"cache_prompt", false},
+                       {"id_slot", slot},
+                       {"priority", urgency}};
+    client.send(request_text("POST", "/completion", body.dump()));
+    client.read_until("200 OK");
+  };
+  const auto look = [&] { return server.get("/slots").json(); };
+  const auto read_of = [](const json& slots, int slot) {
+    return slots[static_cast<size_t>(slot)].value("n_prompt_tokens_processed", 0.0);
+  };
+  Client first(server.port()), second(server.port());
+  begin(first, 0, priority);
+  begin(second, 1, beside);
+  const json start = look();
+  const double all = start[0].value("n_prompt_tokens", 0.0);
+  EXPECT_LT(read_of(start, 0), all / 2) << "the second came too late";
+  json now = start;
+  while (read_of(now, 0) < 0.9 * all) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    const json next = look();
+    if (next[0]["is_processing"] != true || next[1]["is_processing"] != true) break;
+    now = next;
+  }
+  return (read_of(now, 1) - read_of(start, 1)) / (read_of(now, 0) - read_of(start, 0));
+}
+
+TEST(ServerScheduling, EqualsGetEqualSharesOfTheTime) {
+  const double share = share_beside(0, 0);
+  EXPECT_GT(share, 0.7);
+  EXPECT_LT(share, 1.4);
+}
+
+TEST(ServerScheduling, AStepOfPriorityDoublesTheShare) {
+  const double share = share_beside(-1, 0);
+  EXPECT_GT(share, 0.3);
+  EXPECT_LT(share, 0.7);
+}
+
 TEST(ServerScheduling, AFullQueueSaysWhenToComeAgain) {
   ServerOptions options = test_options();
   options.scheduler.slots = 1;

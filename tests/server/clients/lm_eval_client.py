@@ -1,7 +1,9 @@
-"""lm-evaluation-harness: its log-likelihoods over /v1/completions, with the server's own tokens, are the server's own."""
+"""lm-evaluation-harness: its log-likelihoods over /v1/completions are the server's own, with tokens that it is given and
+with those that it asks the server for (/tokenizer_info, /tokenize)."""
 import json
 import urllib.request
 
+from lm_eval.api.instance import Instance
 from lm_eval.models.openai_completions import LocalCompletionsAPI
 
 PAIRS = [("The pass key is 48213. What is the pass key?", " The pass key is 48213."),
@@ -40,16 +42,30 @@ def expected(url, tokens, context, continuation):
     return total
 
 
-def run(url):
-    tokens = Tokens(url)
+def given_tokens(url, tokens):
     model = LocalCompletionsAPI(base_url=url + "/v1/completions", model="needle", tokenizer_backend=None,
                                 tokenized_requests=False, num_concurrent=1, batch_size=1)
     model.tokenizer_backend, model.tokenizer, model.tokenized_requests = "huggingface", tokens, True
     model.tok_encode = lambda text, **_: tokens.encode(text)
     requests = [(pair, tokens.encode(pair[0]), tokens.encode(pair[0] + pair[1])[len(tokens.encode(pair[0])):])
                 for pair in PAIRS]
-    found = model._loglikelihood_tokens(requests, disable_tqdm=True)
-    for (score, _), (context, continuation) in zip(found, PAIRS):
-        own = expected(url, tokens, context, continuation)
-        assert abs(score - own) < 1e-3 * max(1.0, abs(own)), (continuation, score, own)
-    print("lm-eval: log-likelihoods", [round(score, 4) for score, _ in found], "are the engine's own: ok")
+    return model._loglikelihood_tokens(requests, disable_tqdm=True)
+
+
+def asked_for_tokens(url):
+    """Nothing is told but where the server is: the harness finds out that it has a tokenizer."""
+    model = LocalCompletionsAPI(base_url=url + "/v1/completions", model="needle", num_concurrent=1, batch_size=1)
+    assert model.tokenizer_backend == "remote", model.tokenizer_backend
+    text = "The café by the river."
+    assert model.tokenizer.decode(model.tokenizer.encode(text)) == text
+    return model.loglikelihood([Instance("loglikelihood", {}, pair, index) for index, pair in enumerate(PAIRS)],
+                               disable_tqdm=True)
+
+
+def run(url):
+    tokens = Tokens(url)
+    own = [expected(url, tokens, *pair) for pair in PAIRS]
+    for found in (given_tokens(url, tokens), asked_for_tokens(url)):
+        for (score, _), mine, pair in zip(found, own, PAIRS):
+            assert abs(score - mine) < 1e-3 * max(1.0, abs(mine)), (pair, score, mine)
+    print("lm-eval: log-likelihoods", [round(score, 4) for score in own], "are the engine's own: ok")

@@ -3,8 +3,10 @@
 (clients/run.py, which needs packages), without them. Usage: plain_client.py PROGRAM."""
 import http.client
 import json
+import os
 import pathlib
 import sys
+import tempfile
 import threading
 import time
 import urllib.parse
@@ -127,7 +129,31 @@ def errors(client):
         assert error["param"] == field and error["type"] == "invalid_request_error", error
 
 
+def keys(program):
+    """Keys of a file, and one of the environment: who has one is answered, who has none is not."""
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write("first\nsecond\n")
+        file.flush()
+        for flags, good in ((["--api-key-file", file.name], ["first", "second"]), ([], ["from the environment"])):
+            if not flags:
+                os.environ["EI_ARG_API_KEY"] = good[0]
+            server = Server(program, *flags)
+            os.environ.pop("EI_ARG_API_KEY", None)
+            try:
+                address = urllib.parse.urlsplit(server.url).netloc
+                for key in (*good, "third", ""):
+                    connection = http.client.HTTPConnection(address, timeout=120)
+                    connection.request("GET", "/v1/models", headers={"Authorization": f"Bearer {key}"} if key else {})
+                    status = connection.getresponse().status
+                    connection.close()
+                    assert status == (200 if key in good else 401), (flags, key, status)
+            finally:
+                server.close()
+
+
 def main():
+    keys(sys.argv[1])
+    print("keys ok")
     server = Server(sys.argv[1], "--chat-template", TEMPLATE)
     try:
         for check in (streaming, tools, schema, cancellation, scores, errors):
