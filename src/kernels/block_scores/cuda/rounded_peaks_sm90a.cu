@@ -113,10 +113,10 @@ struct Consumer {
     return step * 32 / kSwizzle * C::kLayout.atom_bytes() + step * 32 % kSwizzle;
   }
 
-  // Elements `first` and the next three of a query.
-  __device__ __forceinline__ void load_four(int32_t row, int64_t id, int first, float (&to)[4]) const {
-    if (task.query == GroupQuery::kEach) {
-      const float* from = own_query(args, task, row) + first;
+  // Elements `first` and the next three of a query: of one that speaks for itself, or number `id` of the others.
+  __device__ __forceinline__ void load_four(const float* own, int64_t id, int first, float (&to)[4]) const {
+    if (own != nullptr) {
+      const float* from = own + first;
 #pragma unroll
       for (int i = 0; i < 4; i += 2) {
         const float2 pair = *reinterpret_cast<const float2*>(from + i);
@@ -149,11 +149,12 @@ struct Consumer {
       rows.place[r] = there ? int64_t{item.task} * args.max_rated + place : -1;
       rows.found[r] = args.found[base + in_task];
       rows.sum[r] = 0;
+      const float* own = task.query == GroupQuery::kEach ? own_query(args, task, in_task) : nullptr;
       float values[2 * kSteps][4];
       float most = 0;
 #pragma unroll
       for (int i = 0; i < 2 * kSteps; ++i) {
-        load_four(in_task, base + in_task, i * 16 + lane() % 4 * 4, values[i]);
+        load_four(own, base + in_task, i * 16 + lane() % 4 * 4, values[i]);
 #pragma unroll
         for (int e = 0; e < 4; ++e) most = fmaxf(most, fabsf(values[i][e]));
       }

@@ -100,7 +100,7 @@ __device__ void measure_distances(const RatingArgs& args, const RatingTask& task
 
 // The same for all tasks and queries at once, where a lane has kEach elements of a row: many rows of a warp are loaded
 // before any is used, since loads that wait for each other are all that this takes.
-template <int kEach>
+template <typename T, int kEach>
 __global__ void __launch_bounds__(kDistanceThreads) distances_kernel(RatingArgs args) {
   constexpr int kWarps = kDistanceThreads / 32;
   constexpr int kTogether = 32 / kEach;  // rows
@@ -112,14 +112,27 @@ __global__ void __launch_bounds__(kDistanceThreads) distances_kernel(RatingArgs 
   if (!task.chosen || member >= task.queries) return;
   const auto lane = static_cast<int32_t>(threadIdx.x % 32);
   const auto warp = static_cast<int32_t>(threadIdx.x / 32);
+  // Where a lane's first element of token i lies: heads that speak for themselves as the model left them, in f32.
+  const bool own_queries = task.query == GroupQuery::kEach;
+  const float* heads = args.params.q + task.first_token * args.params.q_stride +
+                       (int64_t{task.kv_head} * args.group + member) * args.dim + lane;
+  const T* queries = static_cast<const T*>(args.queries) + (int64_t{t} * args.max_rows + member) * args.dim + lane;
+  const int64_t step = int64_t{task.queries} * args.dim;
   float x[kTogether][kEach];
   const auto load = [&](int32_t first) {
 #pragma unroll
     for (int r = 0; r < kTogether; ++r) {
       const int32_t i = first + r * kWarps;
 #pragma unroll
-      for (int e = 0; e < kEach; ++e)
-        x[r][e] = i < task.tokens ? query_element(args, task, t, i * task.queries + member, 32 * e + lane) : 0.0f;
+      for (int e = 0; e < kEach; ++e) {
+        if (i >= task.tokens) {
+          x[r][e] = 0;
+        } else if (own_queries) {
+          x[r][e] = heads[i * args.params.q_stride + 32 * e];
+        } else {
+          x[r][e] = to_float(queries[i * step + 32 * e]);
+        }
+      }
     }
   };
   float own[kEach] = {};
@@ -158,15 +171,15 @@ __global__ void __launch_bounds__(kDistanceThreads) distances_kernel(RatingArgs 
   }
 }
 
-bool measured_before(int32_t dim) { return dim == 64 || dim == 96 || dim == 128; }
+bool measured_before(const RatingArgs& args) { return args.fast && args.dim <= 128; }
 
+template <typename T>
 void launch_distances(const RatingArgs& args, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(args.num_tasks), static_cast<unsigned>(args.params.most_queries));
   switch (args.dim) {
-    case 64: distances_kernel<2><<<grid, kDistanceThreads, 0, stream>>>(args); break;
-    case 96: distances_kernel<3><<<grid, kDistanceThreads, 0, stream>>>(args); break;
-    case 128: distances_kernel<4><<<grid, kDistanceThreads, 0, stream>>>(args); break;
-    default: break;
+    case 64: distances_kernel<T, 2><<<grid, kDistanceThreads, 0, stream>>>(args); break;
+    case 96: distances_kernel<T, 3><<<grid, kDistanceThreads, 0, stream>>>(args); break;
+    default: distances_kernel<T, 4><<<grid, kDistanceThreads, 0, stream>>>(args); break;
   }
 }
 
@@ -200,8 +213,9 @@ __global__ void __launch_bounds__(kThreads) choose_kernel(RatingArgs args, int32
 int rating_choose(const RatingArgs& args, void* stream) {
   const auto queries = static_cast<unsigned>(args.params.most_queries);
   auto* queue = static_cast<cudaStream_t>(stream);
-  const bool measured = measured_before(args.dim);
-  if (measured) launch_distances(args, queue);
+  const bool measured = measured_before(args);
+  if (measured && args.params.pages.shape.key_type == DType::kF16) launch_distances<__half>(args, queue);
+  if (measured && args.params.pages.shape.key_type != DType::kF16) launch_distances<__nv_bfloat16>(args, queue);
   choose_kernel<<<dim3(static_cast<unsigned>(args.num_tasks), queries + 1), kThreads, 0, queue>>>(
       args, static_cast<int32_t>(queries), measured);
   return cudaGetLastError();
