@@ -198,6 +198,18 @@ class Stream {
   virtual Times times() const = 0;
 };
 
+// What a stream's own memory depends on (Backend::stream_room).
+struct PromptShape {
+  int64_t chunk = 0;         // tokens
+  int64_t piece = 0;         // of them, that the feed-forward reads at once
+  int64_t angles = 0;        // of a token, over all ropes
+  int64_t heads = 0;         // kv_heads, over all layers
+  int64_t pages = 0;         // of the cache behind the prompt
+  int64_t positions = 0;     // of the cache, over all heads, that are listed one by one
+  int64_t widest = 0;        // elements of the longest row that a product reads
+  bool reads_parts = false;  // products read some of the rows that an operation has written
+};
+
 struct BackendOptions {
   int threads = 0;         // 0: all cores this process may use
   int prompt_threads = 0;  // of the cpu backend, for prompts; 0: as many
@@ -224,6 +236,10 @@ class Backend {
   virtual Status takes_cache(DType key_type, DType value_type, int32_t head_dim) const;
   // What operations on one layer of such a cache take beside it, with `row` elements of keys a token.
   virtual int64_t layer_room(DType /*key_type*/, int64_t /*row*/, int64_t /*tokens*/) const { return 0; }
+  // What a stream takes to read such a prompt, beside the memory it is asked for and layer_room().
+  virtual int64_t stream_room(const PromptShape& /*shape*/) const { return 0; }
+  // What allocate(bytes) takes of its memory.
+  virtual int64_t taken_bytes(int64_t bytes) const { return bytes; }
   // Can blocks be rated by the peaks of rows (pack_keys, peak_scores) in such a cache? Otherwise row_scores does it,
   // slowly, where that is there.
   virtual bool rates_peaks(const kernels::KeyIndexShape& shape) const { return shape.grid.block % 8 == 0; }
@@ -234,7 +250,9 @@ class Backend {
   // What a multiply-add of a rating costs, in those of eight bits beside products in bf16, for which methods weigh the
   // two against each other.
   virtual double rating_cost() const { return 1; }
-  virtual kernels::KeyIndexBytes key_index_bytes(const kernels::KeyIndexShape& shape, int64_t tokens) const;
+  // `segments`: so many are rated together, at most.
+  virtual kernels::KeyIndexBytes key_index_bytes(const kernels::KeyIndexShape& shape, int64_t tokens,
+                                                 int64_t segments) const;
   // Bytes free where allocate() takes from, when that is not the system's memory; -1: it is.
   virtual int64_t free_memory() const { return -1; }
   // What a tensor takes in that memory once it is loaded.

@@ -4,7 +4,8 @@
 
 namespace ei {
 
-kernels::KeyIndexBytes Backend::key_index_bytes(const kernels::KeyIndexShape& shape, int64_t tokens) const {
+kernels::KeyIndexBytes Backend::key_index_bytes(const kernels::KeyIndexShape& shape, int64_t tokens,
+                                                int64_t /*segments*/) const {
   return kernels::key_panel_bytes(shape, tokens);
 }
 

@@ -49,6 +49,7 @@ Status Session::State::begin_prompt(std::span<const int32_t> tokens, int64_t wan
   next.first = store.next_position();
   next.sparse = sparse();
   const auto total = static_cast<int64_t>(next.tokens.size());
+  store.expect(total);
   if (next.sparse) EI_RETURN_IF_ERROR(planner->begin_prompt(next.first + total));
   next.start_s = now_s();
   next.attention_before_s = stats.attention_s;

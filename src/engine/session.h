@@ -46,6 +46,17 @@ struct PrefillProgress {
   double pairs = 0;
 };
 
+// Bytes that reading a prompt takes beside what the session holds, by what they are for.
+struct PromptNeed {
+  int64_t cache = 0;
+  int64_t activations = 0;
+  int64_t layer = 0;   // Backend::layer_room
+  int64_t stream = 0;  // Backend::stream_room
+  int64_t planner = 0;
+  int64_t compressor = 0;
+  int64_t total() const { return cache + activations + layer + stream + planner + compressor; }
+};
+
 class Session {
  public:
   using ProgressFn = std::function<void(const PrefillProgress&)>;
@@ -69,6 +80,8 @@ class Session {
   // read_chunk() reads at most `most` tokens (0: batch()) and says how many are left. Where a prompt is cut changes
   // nothing. After an error, and after any other call that changes the session, begin again with what is left.
   Status begin_prompt(std::vector<int32_t> tokens);
+  // What begin_prompt() asks for, where so many tokens follow.
+  PromptNeed prompt_need(int64_t tokens) const;
   // `on_logits`: as for evaluate().
   Result<int64_t> read_chunk(int64_t most = 0, const ProgressFn& progress = nullptr,
                              const LogitsFn& on_logits = nullptr);

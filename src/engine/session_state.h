@@ -98,6 +98,7 @@ struct Session::State {
   // Goes on with what Session::memory() gave (memory_note.cpp).
   Status recall(std::string_view memory);
   Status check_room(std::span<const int32_t> tokens, int64_t wanted) const;
+  PromptNeed need_of(int64_t added, int64_t wanted) const;
   // Reads the logits of `rows` (rows of `out.normed`, ascending) one by one into `logits` and calls `on_row` for each.
   Status each_row(Rows out, std::span<const int64_t> rows, const std::function<void(int64_t row)>& on_row);
 

@@ -7,8 +7,8 @@
 namespace ei::kv {
 namespace {
 
-// A slab is a quarter of what the pool already has, within these bounds: a short chat reserves little, a long prompt
-// does not need thousands of slabs.
+// A slab is a quarter of what the pool already has, but no more than is expected, within these bounds: a short chat
+// reserves little, a long prompt does not need thousands of slabs.
 constexpr int64_t kMinSlabBytes = int64_t{1} << 20;
 constexpr int64_t kMaxSlabBytes = int64_t{32} << 20;
 constexpr int64_t kMaxDeviceSlabBytes = int64_t{256} << 20;  // asking a device for memory may stop it for a moment
@@ -49,16 +49,34 @@ Result<std::vector<Page>> PagePool::take(int64_t count) {
   return pages;
 }
 
-Status PagePool::grow(int64_t missing_pages) {
+void PagePool::expect(int64_t count) {
+  const std::lock_guard lock(mutex_);
+  expected_pages_ = total_pages_ - free_pages_ + count;
+}
+
+int64_t PagePool::slab_pages(int64_t missing_pages) const {
   const auto page_bytes = static_cast<int64_t>(page_bytes_);
   const int64_t least = std::max<int64_t>(1, kMinSlabBytes / page_bytes);
   const int64_t largest = backend_.free_memory() >= 0 ? kMaxDeviceSlabBytes : kMaxSlabBytes;
   const int64_t most = std::max<int64_t>(1, largest / page_bytes);
-  int64_t num_pages = std::clamp(std::max(missing_pages, total_pages_ / 4), least, most);
-  if (const int64_t bytes = num_pages * page_bytes; bytes > kHugePageBytes) {
-    num_pages = (bytes + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes / page_bytes;
-  }
+  int64_t ahead = total_pages_ / 4;
+  if (const int64_t left = expected_pages_ - total_pages_; left >= missing_pages) ahead = std::min(ahead, left);
+  const int64_t num_pages = std::clamp(std::max(missing_pages, ahead), least, most);
+  const int64_t bytes = num_pages * page_bytes;
+  if (bytes <= kHugePageBytes) return num_pages;
+  return (bytes + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes / page_bytes;
+}
+
+Status PagePool::grow(int64_t missing_pages) {
+  const auto page_bytes = static_cast<int64_t>(page_bytes_);
+  int64_t num_pages = slab_pages(missing_pages);
   auto memory = backend_.allocate(static_cast<size_t>(num_pages) * page_bytes_);
+  // What others would want later may be too much, what is wanted now not.
+  if (!memory.ok() && memory.error().kind == ErrorKind::kMemory && num_pages > missing_pages) {
+    num_pages = missing_pages;
+    memory = backend_.allocate(static_cast<size_t>(num_pages) * page_bytes_);
+  }
+  if (!memory.ok() && memory.error().kind != ErrorKind::kMemory) return memory.error();
   if (!memory.ok()) {
     return make_error(ErrorKind::kMemory,
                       "the KV cache does not fit in memory: %lld more bytes needed after %lld (%s); lower the context "

@@ -70,6 +70,8 @@ class PagePool {
 
   // All `count` pages (contents undefined), or an error and none.
   Result<std::vector<Page>> take(int64_t count);
+  // So many more will be taken before long: slabs end there.
+  void expect(int64_t count);
 
   struct Usage {
     int64_t pages = 0;       // held by someone
@@ -82,6 +84,7 @@ class PagePool {
   friend class Page;
   void give_back(PageEntry& page);
   Status grow(int64_t missing_pages);
+  int64_t slab_pages(int64_t missing_pages) const;
   void release_empty_slabs();
 
   const Backend& backend_;
@@ -90,6 +93,7 @@ class PagePool {
   std::vector<std::unique_ptr<PageSlab>> slabs_;
   int64_t total_pages_ = 0;
   int64_t free_pages_ = 0;
+  int64_t expected_pages_ = 0;  // that total_pages_ will be
 };
 
 }  // namespace ei::kv

@@ -51,6 +51,18 @@ const Store::Layer& Store::layer_at(int layer) const {
   return layers_[static_cast<size_t>(layer)];
 }
 
+// A partly filled page that a fork shares is copied before it is written.
+int64_t Store::pages_missing(int64_t count) const {
+  int64_t missing = 0;
+  for (const Layer& layer : layers_) {
+    for (const HeadSlots& head : layer.heads) {
+      missing += head.pages_missing(layout_, count);
+      if (head.tail_partial(layout_) && !head.tail_page(layout_).exclusive()) ++missing;
+    }
+  }
+  return missing;
+}
+
 Status Store::reserve(int64_t count) {
   EI_CHECK_GE(count, 0);
   if (count == 0) return {};

@@ -44,6 +44,10 @@ class Store {
   // nothing. The reservation ends when it is used up, with truncate(), and for a head that compact() shortens: reserve
   // again before the next chunk.
   Status reserve(int64_t count);
+  // Bytes of the pages that reserve(count) would take.
+  int64_t bytes_missing(int64_t count) const { return pages_missing(count) * page_bytes(); }
+  // So many tokens will be reserved step by step: the memory taken for them ends with the last.
+  void expect(int64_t count) { pool_->expect(pages_missing(count)); }
   // Extends `layer` by `count` reserved tokens and says where their rows go. Rows are undefined until written.
   KvAppend append(int layer, int64_t count);
   // Stays valid until the layer changes (reserve() changes every layer) or the store is moved from.
@@ -106,6 +110,7 @@ class Store {
   };
 
   static void refresh(Layer& layer);
+  int64_t pages_missing(int64_t count) const;
   Layer& layer_at(int layer);
   const Layer& layer_at(int layer) const;
 

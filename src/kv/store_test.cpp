@@ -89,6 +89,42 @@ TEST(Store, LargeSlabsAreWholeHugePages) {
   }
 }
 
+TEST(Store, TakesWhatItNeedsWhereAWholeSlabDoesNotFit) {
+  FakeBackend backend;
+  Filled filled(backend);
+  filled.feed(40000);
+  const int64_t free = filled.store.pool_usage().slab_bytes - filled.store.bytes();
+  const int64_t quarter = filled.store.pool_usage().slab_bytes / 4;
+  int64_t count = 1;
+  while (filled.store.bytes_missing(count) <= free) ++count;
+  ASSERT_LT(filled.store.bytes_missing(count) - free, quarter / 2);
+  backend.limit = backend.live_bytes() + quarter / 2;
+  EXPECT_TRUE(filled.store.reserve(count).ok());
+}
+
+TEST(Store, TakesNoMoreThanIsExpected) {
+  constexpr int64_t kHugePage = int64_t{2} << 20;
+  FakeBackend backend;
+  Filled filled(backend);
+  const int64_t need = filled.store.bytes_missing(int64_t{50} * 1000);
+  filled.store.expect(int64_t{50} * 1000);
+  for (int i = 0; i < 50; ++i) filled.feed(1000);
+  EXPECT_EQ(filled.store.bytes(), need);
+  EXPECT_LT(filled.store.pool_usage().slab_bytes, need + kHugePage);
+}
+
+TEST(Store, ADeviceThatFailsHasNotRunOutOfMemory) {
+  FakeBackend backend;
+  Filled filled(backend);
+  filled.feed(40);
+  backend.device_fails = true;
+  const Status status = filled.store.reserve(100000);
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().kind, ErrorKind::kDevice);
+  EXPECT_EQ(status.error().message, "the device failed");
+  filled.expect_equal();
+}
+
 TEST(Store, RefusesBadKeepListsAndChangesNothing) {
   FakeBackend backend;
   Filled filled(backend);

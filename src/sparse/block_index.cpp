@@ -23,13 +23,19 @@ int64_t BlockIndex::extremes_bytes(int64_t tokens) const {
   return shape_.extremes ? tokens / shape_.keys.grid.block * row_bytes() : 0;
 }
 
-kernels::KeyIndexBytes BlockIndex::rated_bytes(int64_t tokens) const {
-  return shape_.rated ? backend_->key_index_bytes(shape_.keys, tokens) : kernels::KeyIndexBytes{};
+kernels::KeyIndexBytes BlockIndex::rated_bytes(int64_t tokens, int64_t segments) const {
+  return shape_.rated ? backend_->key_index_bytes(shape_.keys, tokens, segments) : kernels::KeyIndexBytes{};
 }
 
 int64_t BlockIndex::spare_at(int64_t tokens, int64_t have) const {
   const int64_t wanted = rated_bytes(tokens).passing;
   return wanted > have && wanted <= 2 * have ? wanted : have;
+}
+
+int64_t BlockIndex::spare_for(int64_t have) {
+  const int64_t spare = spare_at(capacity_, have);
+  if (rated_bytes(capacity_).passing <= spare) own_passing_ = Buffer();
+  return spare;
 }
 
 Status BlockIndex::grow(Buffer& buffer, int64_t bytes, int64_t held) const {
@@ -140,11 +146,12 @@ void BlockIndex::truncate(int64_t tokens) {
   }
 }
 
-int64_t BlockIndex::bytes_for(int64_t tokens, int64_t spare) const {
-  const kernels::KeyIndexBytes rated = rated_bytes(tokens);
+int64_t BlockIndex::bytes_for(int64_t tokens, int64_t segments, int64_t spare) const {
+  const kernels::KeyIndexBytes rated = rated_bytes(tokens, segments);
   const int64_t larger = spare_at(tokens, spare);
   const int64_t passing = rated.passing <= larger ? larger - spare : rated.passing;
-  return num_planned() * (2 * extremes_bytes(tokens) + rated.kept) + passing + rated.working;
+  const int64_t of_layer = 2 * backend_->taken_bytes(extremes_bytes(tokens)) + backend_->taken_bytes(rated.kept);
+  return num_planned() * of_layer + passing + rated.working;
 }
 
 }  // namespace ei::sparse

@@ -27,7 +27,8 @@ class BlockIndex {
   // Room for the whole blocks of `tokens` tokens. Nothing recorded may be pending.
   Status reserve(int64_t tokens);
   // `have`, or up to twice as much where that makes room for what is of one layer at a time.
-  int64_t spare_for(int64_t have) const { return spare_at(capacity_, have); }
+  // Memory of its own that this makes needless goes back.
+  int64_t spare_for(int64_t have);
   // What is of one layer at a time goes into `spare` where it fits, otherwise into memory of its own.
   Status begin_chunk(std::span<std::byte> spare);
   // Records what `tokens` tokens add to the extremes.
@@ -43,8 +44,8 @@ class BlockIndex {
   // Forgets what lies at positions >= `tokens`.
   void truncate(int64_t tokens);
 
-  // Memory for a prompt that ends at `tokens`, where so much is spare.
-  int64_t bytes_for(int64_t tokens, int64_t spare) const;
+  // Memory for a prompt that ends at `tokens` and of which so many segments are rated together, where so much is spare.
+  int64_t bytes_for(int64_t tokens, int64_t segments, int64_t spare) const;
 
  private:
   struct Layer {
@@ -60,7 +61,7 @@ class BlockIndex {
   int64_t num_planned() const;
   // For `tokens` tokens.
   int64_t extremes_bytes(int64_t tokens) const;
-  kernels::KeyIndexBytes rated_bytes(int64_t tokens) const;
+  kernels::KeyIndexBytes rated_bytes(int64_t tokens, int64_t segments = 1) const;
   Status grow(Buffer& buffer, int64_t bytes, int64_t held) const;
 
   const Backend* backend_;

@@ -203,9 +203,15 @@ Status Planner::recall(std::string_view memory, int64_t position) {
   return {};
 }
 
-int64_t Planner::bytes_for(int64_t end, int64_t spare) const {
-  const int64_t blocks = end / options().block;
-  return index_.bytes_for(end, spare) + int64_t{shape_.kv_heads} * 3 * blocks * static_cast<int64_t>(sizeof(float));
+int64_t Planner::bytes_for(int64_t first, int64_t end, int64_t batch, int64_t spare) const {
+  const int64_t segments = walk_.most_segments(first, end, batch);
+  const policy::PrefillMethod& method = walk_.method();
+  // A rating of every block; mid-range scores, and probabilities made of them.
+  const int64_t values = (options().select != BlockRank::kMidrange ? 1 : 0) + (method.reads_midrange() ? 2 : 0);
+  // Lists, in memory that grows with them: half as much more, beside what it has grown out of.
+  const int64_t halves = 2 * values + 5;
+  const int64_t blocks = int64_t{shape_.kv_heads} * segments * (end / options().block + 1);
+  return index_.bytes_for(end, segments, spare) + blocks * halves / 2 * static_cast<int64_t>(sizeof(float));
 }
 
 }  // namespace ei::sparse

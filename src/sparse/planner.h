@@ -43,7 +43,7 @@ class Planner {
   int64_t longest_chunk(int64_t tokens, int64_t batch) const { return walk_.longest_chunk(tokens, batch); }
 
   // How much spare memory begin_chunk() should get where `have` bytes are there anyway.
-  int64_t spare_for(int64_t have) const { return index_.spare_for(have); }
+  int64_t spare_for(int64_t have) { return index_.spare_for(have); }
   // One chunk: begin, record() every planned layer, synchronize the stream, then finish or undo.
   // `spare`: memory of the stream that nothing needs while record() runs.
   Status begin_chunk(Stream& stream, int64_t first, int64_t tokens, std::span<std::byte> spare = {});
@@ -76,8 +76,9 @@ class Planner {
   // What was measured and decided, and in force, in every segment that was read.
   const policy::LayerRecords& records(int layer) const { return walk_.records(layer); }
 
-  // Memory beside the KV cache for a prompt that ends at `end`, where so much is spare.
-  int64_t bytes_for(int64_t end, int64_t spare = 0) const;
+  // Memory beside the KV cache for a prompt of positions [first, end) in chunks of about `batch` tokens, where so much
+  // is spare.
+  int64_t bytes_for(int64_t first, int64_t end, int64_t batch, int64_t spare = 0) const;
 
  private:
   // On the host, in the stream's turn: what was measured goes to the method, what it decided to the kernels.

@@ -323,7 +323,7 @@ TEST(Planner, GivesItsMemoryBack) {
   EXPECT_GT(reserved, 0);
   ours.begin(0, ours.planner().chunk_end(0, 256));
   EXPECT_GT(ours.planner().held_bytes(), reserved);
-  EXPECT_LE(ours.planner().held_bytes(), ours.planner().bytes_for(kLayerShape.tokens));
+  EXPECT_LE(ours.planner().held_bytes(), ours.planner().bytes_for(0, kLayerShape.tokens, 256));
   ours.planner().undo_chunk();
   ours.read(256);
   EXPECT_EQ(ours.planner().held_bytes(), reserved);
@@ -338,15 +338,15 @@ TEST(Planner, WorksInSpareMemoryWhereThatSuffices) {
   PlannedPrompt plain(*backend, options, prompt);
   plain.read(256);
   PlannedPrompt frugal(*backend, options, prompt);
-  const int64_t need = frugal.planner().bytes_for(kLayerShape.tokens);
-  const int64_t less = frugal.planner().bytes_for(kLayerShape.tokens, need);
+  const int64_t need = frugal.planner().bytes_for(0, kLayerShape.tokens, 256);
+  const int64_t less = frugal.planner().bytes_for(0, kLayerShape.tokens, 256, need);
   ASSERT_LT(less, need);
   const int64_t passing = need - less;
   EXPECT_EQ(frugal.planner().spare_for(passing), passing);
   EXPECT_EQ(frugal.planner().spare_for(passing - 1), passing) << "a little more is cheaper than memory of its own";
-  EXPECT_EQ(frugal.planner().bytes_for(kLayerShape.tokens, passing - 1), less + 1);
+  EXPECT_EQ(frugal.planner().bytes_for(0, kLayerShape.tokens, 256, passing - 1), less + 1);
   EXPECT_EQ(frugal.planner().spare_for(passing / 2 - 1), passing / 2 - 1) << "but not more than as much again";
-  EXPECT_EQ(frugal.planner().bytes_for(kLayerShape.tokens, passing / 2 - 1), need);
+  EXPECT_EQ(frugal.planner().bytes_for(0, kLayerShape.tokens, 256, passing / 2 - 1), need);
   Buffer spare = backend->allocate(static_cast<size_t>(passing)).value();
   const int64_t reserved = frugal.planner().held_bytes();
   const std::span<std::byte> bytes(static_cast<std::byte*>(spare.data()), static_cast<size_t>(passing));

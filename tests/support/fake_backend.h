@@ -17,6 +17,7 @@ class FakeBackend final : public Backend {
  public:
   std::atomic<int64_t> limit = int64_t{1} << 40;  // bytes that may be allocated at the same time
   std::atomic<bool> copies_fail = false;
+  std::atomic<bool> device_fails = false;  // then there is no memory, whatever the limit
   bool takes_q8 = true;
 
   ~FakeBackend() override { EI_CHECK(blocks_.empty()); }
@@ -30,6 +31,7 @@ class FakeBackend final : public Backend {
   bool holds_q8() const override { return takes_q8; }
 
   Result<Buffer> allocate(size_t bytes) const override {
+    if (device_fails) return Error{ErrorKind::kDevice, "the device failed"};
     if (live_.load() + static_cast<int64_t>(bytes) > limit.load()) {
       return make_error(ErrorKind::kMemory, "limit of %lld bytes", static_cast<long long>(limit.load()));
     }

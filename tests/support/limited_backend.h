@@ -39,8 +39,11 @@ class LimitedBackend final : public Backend {
   bool scores_rows() const override { return inner_->scores_rows(); }
   bool covers_and_bounds() const override { return inner_->covers_and_bounds(); }
   double rating_cost() const override { return inner_->rating_cost(); }
-  kernels::KeyIndexBytes key_index_bytes(const kernels::KeyIndexShape& shape, int64_t tokens) const override {
-    return inner_->key_index_bytes(shape, tokens);
+  int64_t stream_room(const PromptShape& shape) const override { return inner_->stream_room(shape); }
+  int64_t taken_bytes(int64_t bytes) const override { return inner_->taken_bytes(bytes); }
+  kernels::KeyIndexBytes key_index_bytes(const kernels::KeyIndexShape& shape, int64_t tokens,
+                                         int64_t segments) const override {
+    return inner_->key_index_bytes(shape, tokens, segments);
   }
   int64_t free_memory() const override { return inner_->free_memory(); }
   int64_t held_bytes(const HostTensor& tensor) const override { return inner_->held_bytes(tensor); }

@@ -1,5 +1,6 @@
 #include "backend/cuda/cuda_backend.h"
 
+#include <algorithm>
 #include <atomic>
 #include <vector>
 
@@ -58,13 +59,21 @@ class CudaBackend final : public Backend {
   bool scores_rows() const override { return false; }
   bool covers_and_bounds() const override { return false; }
   double rating_cost() const override { return 3; }  // keys are rated in 16 bits, at half the rate of products
-  kernels::KeyIndexBytes key_index_bytes(const kernels::KeyIndexShape& shape, int64_t tokens) const override {
+  int64_t stream_room(const PromptShape& shape) const override {
+    return CudaStream::room(shape, prompts_ == PromptWeights::kFp8, decoded_);
+  }
+  int64_t taken_bytes(int64_t bytes) const override {
+    constexpr int64_t kPiece = int64_t{2} << 20;
+    return (bytes + kPiece - 1) / kPiece * kPiece;
+  }
+  kernels::KeyIndexBytes key_index_bytes(const kernels::KeyIndexShape& shape, int64_t tokens,
+                                         int64_t segments) const override {
     const DevicePages pages = pages_of({128, shape.head_dim, shape.key_type, shape.key_type});
     const int64_t supers = kernels::cuda::index_supers({.shape = shape, .kept_tokens = tokens});
     const bool rounded = kernels::cuda::rates_rounded(device_->traits(), pages, shape.grid);
     return {.kept = shape.kv_heads * kernels::cuda::super_index_bytes(pages, supers),
             .passing = rounded ? kernels::cuda::RoundedKeys::bytes(shape, tokens) : 0,
-            .working = kernels::cuda::rating_estimate(device_->traits(), pages, shape, tokens)};
+            .working = kernels::cuda::rating_estimate(device_->traits(), pages, shape, tokens, segments)};
   }
   int64_t free_memory() const override { return free_device_bytes(); }
 
@@ -129,6 +138,7 @@ class CudaBackend final : public Backend {
 
   Result<std::unique_ptr<Weight>> load_matrix(std::span<const HostTensor> parts, MatrixUse use) const override {
     if (matrix_type(parts) == DType::kF32) wide_ = true;
+    if (prompts_ == PromptWeights::kCodes) note_decoded(parts);
     EI_ASSIGN_OR_RETURN(std::unique_ptr<CudaWeight> weight, loader_.matrix(parts, forms_of_matrices()));
     weight->activated = use == MatrixUse::kActivated;
     if (prompts_ == PromptWeights::kFp8 && use != MatrixUse::kFewRows)
@@ -173,10 +183,18 @@ class CudaBackend final : public Backend {
     return prompts_ == PromptWeights::kCodes ? CudaWeightLoader::Forms::kCodes : CudaWeightLoader::Forms::kBoth;
   }
 
+  // Larger ones are decoded piece by piece.
+  void note_decoded(std::span<const HostTensor> parts) const {
+    int64_t bytes = 0;
+    for (const HostTensor& part : parts) bytes += part.rows * part.cols * static_cast<int64_t>(sizeof(uint16_t));
+    decoded_ = std::max(decoded_.load(), std::min(bytes, CudaStream::kDecodedBytes));
+  }
+
   std::unique_ptr<CudaDevice> device_;
   const PromptWeights prompts_;
   mutable CudaWeightLoader loader_;
-  mutable std::atomic<bool> wide_ = false;  // a matrix in f32: products want f32 activations
+  mutable std::atomic<int64_t> decoded_ = 0;  // of the largest matrix that prompts decode
+  mutable std::atomic<bool> wide_ = false;    // a matrix in f32: products want f32 activations
 };
 
 }  // namespace

@@ -26,7 +26,6 @@ void CudaProducts::PlanDeleter::operator()(Plan* plan) const {
 
 namespace {
 
-constexpr size_t kWorkspaceBytes = size_t{32} << 20;
 constexpr size_t kMostPlans = 4096;  // a prompt's last chunk has any length
 
 constexpr int kFp8 = -8;  // in a key, beside the DTypes

@@ -17,6 +17,8 @@ namespace ei {
 
 class CudaProducts {  // of one stream
  public:
+  static constexpr size_t kWorkspaceBytes = size_t{32} << 20;
+
   enum class Into : uint8_t { kWritten, kAdded };  // what becomes of y; added to, it is f32 and has no bias
 
   explicit CudaProducts(cublasLtHandle_t handle) : handle_(handle) {}

@@ -8,7 +8,6 @@
 namespace ei {
 namespace {
 
-constexpr size_t kBlockBytes = size_t{4} << 20;
 constexpr size_t kAlignment = 256;
 
 }  // namespace

@@ -14,6 +14,8 @@ namespace ei {
 
 class CudaStaging {
  public:
+  static constexpr size_t kBlockBytes = size_t{4} << 20;
+
   // The same bytes on both sides, 256-byte aligned.
   struct Piece {
     std::byte* host = nullptr;

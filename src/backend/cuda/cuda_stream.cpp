@@ -36,6 +36,7 @@ CudaStream::~CudaStream() {
 
 // A cancellation holds until the next synchronize(): operations between may lack what those before left out.
 bool CudaStream::open() {
+  begun_ = true;
   stopped_ = stopped_ || cancelled();
   if (!failed_.ok() || stopped_) held_ = {};
   run_held();
@@ -55,8 +56,10 @@ void CudaStream::keep_pace() {
 void CudaStream::enter(Phase phase, int64_t tokens) {
   if (phase == Phase::kPrompt) prompt_tokens_ = tokens;
   if (phase == phase_) return;
+  const bool begun = begun_;
   open();
   run_recorded();
+  begun_ = begun;
   phase_ = phase;
 }
 
@@ -184,13 +187,23 @@ void CudaStream::run_job(const std::function<void()>& job) {
   }
 }
 
+// At once where nothing is enqueued: then it need not be there beside what comes in its place.
+void CudaStream::release(Buffer& memory) {
+  if (memory.bytes() == 0) return;
+  const auto* begin = static_cast<const float*>(memory.data());
+  const float* end = begin + memory.bytes() / sizeof(float);
+  for (auto& [number, slot] : scratch_)
+    if (slot.data >= begin && slot.data < end) slot.data = nullptr;
+  if (begun_) retired_.push_back(std::move(memory));
+  memory = Buffer();
+}
+
 Result<Matrix> CudaStream::scratch(const ScratchSlot& slot, int64_t rows, int64_t cols) {
   const auto bytes = static_cast<size_t>(rows) * static_cast<size_t>(cols) * sizeof(float);
   Scratch& scratch = scratch_[slot.id()];
   if (scratch.memory.bytes() < bytes) {
-    EI_ASSIGN_OR_RETURN(Buffer larger, allocate_device(bytes));
-    if (scratch.memory.bytes() > 0) retired_.push_back(std::move(scratch.memory));
-    scratch.memory = std::move(larger);
+    release(scratch.memory);
+    EI_ASSIGN_OR_RETURN(scratch.memory, allocate_device(bytes));
   }
   scratch.data = static_cast<float*>(scratch.memory.data());
   scratch.rows = rows;
@@ -256,6 +269,7 @@ Status CudaStream::synchronize() {
   }
   if (!failed_.ok()) status = failed_;
   failed_ = {};
+  begun_ = false;
   if (job_failed_.exchange(false) && status.ok())
     status = make_error(ErrorKind::kMemory, "out of memory in the forward pass; shorten the prompt");
   const bool stopped = stopped_ || cancelled();

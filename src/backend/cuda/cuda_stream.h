@@ -27,8 +27,13 @@ namespace ei {
 
 class CudaStream final : public Stream {
  public:
+  static constexpr int64_t kDecodedBytes = int64_t{256} << 20;  // of weights decoded for a product, at once
+
   // `narrow`: activations that only products read may be kept in bf16.
   static Result<std::unique_ptr<CudaStream>> create(const CudaDevice& device, bool narrow, const CancelToken* cancel);
+  // What a stream takes for such a prompt (Backend::stream_room), where weights are decoded for every product in pieces
+  // of up to `decoded` bytes.
+  static int64_t room(const PromptShape& shape, bool fp8_products, int64_t decoded);
   ~CudaStream() override;
 
   void enter(Phase phase, int64_t tokens) override;
@@ -80,9 +85,13 @@ class CudaStream final : public Stream {
       : device_(device), narrow_(narrow), cancel_(cancel), products_(device.products()) {}
 
   bool cancelled() const { return cancel_ != nullptr && cancel_->cancelled(); }
-  bool open();               // may anything more be enqueued? What is held goes first
-  void note(Status status);  // the first failure is kept
-  void keep_pace();          // waits until only a few layers are ahead, so that a cancellation is noticed in time
+  bool open();  // may anything more be enqueued? What is held goes first
+  // `room` of so many bytes, whose contents are lost: what it was is waited for and goes first, so that it is there
+  // once and no larger.
+  Result<void*> alone(CudaRoom& room, size_t bytes);
+  void release(Buffer& memory);  // of a scratch slot
+  void note(Status status);      // the first failure is kept
+  void keep_pace();              // waits until only a few layers are ahead, so that a cancellation is noticed in time
   // Enqueues `job` now, or with the token's other operations. It depends on nothing but `parts` and what these lead to.
   template <typename... Parts>
   void submit(CudaGraph::Job job, const Parts&... parts) {
@@ -202,6 +211,7 @@ class CudaStream final : public Stream {
   CudaRoom decode_room_;
   const void* decode_zeroed_ = nullptr;  // the memory of it that was zeroed
   std::vector<Buffer> retired_;          // grown out of, still read by what is enqueued
+  bool begun_ = false;                   // since the last synchronize() something may have been enqueued
   CudaHostJobs jobs_;
   std::array<cudaEvent_t, 4> pace_{};
   size_t paced_ = 0;

@@ -38,9 +38,9 @@ Result<const DeviceKvHead*> CudaStream::widened_heads(const KvView& kv) {
   const auto head_bytes = [&](int64_t slots) { return (slots + kv.page_slots - 1) / kv.page_slots * page_bytes; };
   CopiedPages copy{.page_bytes = page_bytes};
   copy.head_bytes = head_bytes(longest);
-  if (wide_room_.device_bytes() < static_cast<size_t>(kv_heads * copy.head_bytes))  // of a prompt once for all chunks
-    EI_RETURN_IF_ERROR(wide_room_.device(
-        static_cast<size_t>(kv_heads * head_bytes(longest + (phase_ == Phase::kPrompt ? prompt_tokens_ : 0)))));
+  const bool prompt = phase_ == Phase::kPrompt;
+  if (prompt && wide_room_.device_bytes() < static_cast<size_t>(kv_heads * copy.head_bytes))  // once for all chunks
+    EI_RETURN_IF_ERROR(alone(wide_room_, static_cast<size_t>(kv_heads * head_bytes(longest + prompt_tokens_))));
   EI_ASSIGN_OR_RETURN(void* memory, wide_room_.device(static_cast<size_t>(kv_heads * copy.head_bytes)));
   copy.memory = static_cast<std::byte*>(memory);
   EI_ASSIGN_OR_RETURN(const DeviceKvHead* narrow, send_heads(kv));

@@ -96,8 +96,7 @@ void CudaStream::multiply_rows(const CudaWeight& weight, DeviceRows from, const 
 // Piece by piece of the weights, each decoded into the same memory.
 void CudaStream::multiply_codes(const CudaWeight& weight, DeviceRows from, const DeviceRows& to, const float* bias,
                                 CudaProducts::Into into) {
-  constexpr int64_t kPieceBytes = int64_t{256} << 20;
-  const int64_t at_once = std::max<int64_t>(1, kPieceBytes / (weight.cols * static_cast<int64_t>(sizeof(uint16_t))));
+  const int64_t at_once = std::max<int64_t>(1, kDecodedBytes / (weight.cols * static_cast<int64_t>(sizeof(uint16_t))));
   const auto bytes = static_cast<size_t>(std::min(at_once, weight.rows) * weight.cols) * sizeof(uint16_t);
   const Result<void*> memory = decoded_.device(bytes);
   if (!memory.ok()) return note(memory.error());

@@ -105,7 +105,10 @@ void CudaStream::peak_scores(const kernels::PeakScoreParams& params, std::span<c
                                        .samples = params.samples};
     const auto launch = [&]() -> Status {
       const size_t bytes = kernels::cuda::rating_bytes(device_.traits(), rating);
-      EI_ASSIGN_OR_RETURN(rating.room, rating_room_.device(bytes));
+      // As large as such a rating needs at the end of the prompt.
+      const size_t most =
+          kernels::cuda::rating_bytes_at(device_.traits(), rating, params.index.kept_tokens, params.rows.num_segments);
+      EI_ASSIGN_OR_RETURN(rating.room, alone(rating_room_, std::max(bytes, most)));
       EI_RETURN_IF_ERROR(kernels::cuda::launch_rating(device_.traits(), rating, stream_));
       rating.num_active = 0;
       return {};

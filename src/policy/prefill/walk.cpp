@@ -31,6 +31,13 @@ int64_t PrefillWalk::longest_chunk(int64_t tokens, int64_t batch) const {
   return std::min(tokens, std::max(batch, int64_t{options().segment}));
 }
 
+int64_t PrefillWalk::most_segments(int64_t first, int64_t end, int64_t batch) const {
+  const int64_t segment = options().segment;
+  const int64_t all = (end - 1) / segment - first / segment + 1;
+  if (options().rigid_test == RigidTest::kWholeTrace) return all;
+  return std::min(all, (std::max(batch, segment) + segment - 1) / segment);
+}
+
 int64_t PrefillWalk::rows_of(int32_t segment) const {
   const int64_t begin = int64_t{segment} * options().segment;
   return std::min(begin + options().segment, first_ + tokens_) - std::max(begin, first_);

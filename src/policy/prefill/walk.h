@@ -32,6 +32,8 @@ class PrefillWalk {
   int64_t chunk_end(int64_t first, int64_t batch) const;
   // At most, of a prompt of `tokens` tokens that are still to be read.
   int64_t longest_chunk(int64_t tokens, int64_t batch) const;
+  // Segments that a chunk of a prompt of positions [first, end) has, at most.
+  int64_t most_segments(int64_t first, int64_t end, int64_t batch) const;
 
   // The first and the last segment of a chunk may be parts.
   void begin_chunk(int64_t first, int64_t tokens);

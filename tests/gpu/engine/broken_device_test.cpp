@@ -35,7 +35,9 @@ void must(bool holds, const char* what) {
 }
 
 void must_fail_too(const Status& status) {
-  must(!status.ok() && status.error().kind == ErrorKind::kDevice, "others hear that it is the device");
+  const bool heard = !status.ok() && status.error().kind == ErrorKind::kDevice;
+  if (!heard) std::fprintf(stderr, "heard: %s\n", status.ok() ? "nothing" : status.error().message.c_str());
+  must(heard, "others hear that it is the device");
 }
 
 std::unique_ptr<Engine> engine_on_the_gpu() {

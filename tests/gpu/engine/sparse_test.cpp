@@ -89,7 +89,7 @@ struct Chunk {
     const kernels::KeyIndexShape keys{
         .heads = heads(), .kv_heads = s.kv_heads, .head_dim = s.head_dim, .key_type = s.type, .grid = s.grid};
     const int64_t length = s.before + s.tokens;
-    const kernels::KeyIndexBytes bytes = side.backend->key_index_bytes(keys, length);
+    const kernels::KeyIndexBytes bytes = side.backend->key_index_bytes(keys, length, lists / s.kv_heads);
     const Buffer kept = side.backend->allocate(static_cast<size_t>(std::max<int64_t>(bytes.kept, 1))).value();
     const Buffer passing = side.backend->allocate(static_cast<size_t>(std::max<int64_t>(bytes.passing, 1))).value();
     const kernels::KeyIndex index{

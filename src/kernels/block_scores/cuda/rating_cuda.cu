@@ -99,17 +99,26 @@ size_t rating_bytes(const DeviceTraits& traits, const RatingParams& params) {
   return bytes;
 }
 
+size_t rating_bytes_at(const DeviceTraits& traits, const RatingParams& params, int64_t tokens, int64_t segments) {
+  RatingParams last = params;
+  last.rows.first_segment = 0;
+  last.segments[0] = static_cast<int32_t>(tokens / params.rows.grid.segment);
+  last.num_active = 1;
+  const size_t one = rating_bytes(traits, last);
+  const auto together = static_cast<size_t>(std::clamp<int64_t>(segments, 1, kMostSegments));
+  return std::max(one, std::min(together * one, kRatedTogether));
+}
+
 int64_t rating_estimate(const DeviceTraits& traits, const DevicePages& pages, const KeyIndexShape& shape,
-                        int64_t tokens) {
-  const auto last = static_cast<int32_t>(tokens / shape.grid.segment);
-  RatingParams params{.rows = {.grid = shape.grid, .kv_heads = shape.kv_heads, .num_segments = last + 1},
-                      .num_active = 1,
-                      .num_heads = shape.heads,
-                      .pages = pages,
-                      .most_queries = shape.heads / shape.kv_heads};
-  params.segments[0] = last;
-  const size_t one = rating_bytes(traits, params);
-  return static_cast<int64_t>(std::max(one, std::min(8 * one, kRatedTogether)));
+                        int64_t tokens, int64_t segments) {
+  const RatingParams params{.rows = {.grid = shape.grid, .kv_heads = shape.kv_heads},
+                            .num_heads = shape.heads,
+                            .pages = pages,
+                            .most_queries = shape.heads / shape.kv_heads};
+  RatingParams sampling = params;
+  sampling.sampling = true;
+  return static_cast<int64_t>(
+      std::max(rating_bytes_at(traits, params, tokens, segments), rating_bytes_at(traits, sampling, tokens, segments)));
 }
 
 Status launch_rating(const DeviceTraits& traits, const RatingParams& params, void* stream) {

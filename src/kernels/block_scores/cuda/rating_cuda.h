@@ -64,9 +64,11 @@ bool rates_rounded(const DeviceTraits& traits, const DevicePages& pages, const S
 bool rates_fast(const DeviceTraits& traits, const DevicePages& pages, int32_t block);
 // Scratch memory for `num_active` segments.
 size_t rating_bytes(const DeviceTraits& traits, const RatingParams& params);
-// About what a prompt of so many tokens needs, with `together` bytes for segments that are rated at once.
+// The most that ratings like `params` need in a prompt of so many tokens, of up to so many segments together.
+size_t rating_bytes_at(const DeviceTraits& traits, const RatingParams& params, int64_t tokens, int64_t segments);
+// The same, of those that need the most.
 int64_t rating_estimate(const DeviceTraits& traits, const DevicePages& pages, const KeyIndexShape& shape,
-                        int64_t tokens);
+                        int64_t tokens, int64_t segments);
 Status launch_rating(const DeviceTraits& traits, const RatingParams& params, void* stream);
 
 struct PackSupers {
