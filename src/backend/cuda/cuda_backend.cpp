@@ -58,7 +58,8 @@ class CudaBackend final : public Backend {
   int64_t preferred_chunk() const override { return 4096; }
   bool scores_rows() const override { return false; }
   bool covers_and_bounds() const override { return false; }
-  // Products of 8 bits take less than those with the weights, rounding the keys and reading the peaks again as much more.
+  // Products of 8 bits take less than those with the weights, rounding the keys and reading the peaks again as much
+  // more.
   double rating_cost() const override { return 1.5; }
   int64_t stream_room(const PromptShape& shape) const override {
     return CudaStream::room(shape, prompts_ == PromptWeights::kFp8, decoded_);
