@@ -13,6 +13,7 @@
 #include "engine/decode_batch.h"
 #include "engine/generation.h"
 #include "engine/session.h"
+#include "server/scheduler/pace.h"
 #include "server/scheduler/task.h"
 
 namespace ei::server {
@@ -58,8 +59,8 @@ class Running {
   // them next finds them.
   void deliver();
 
-  double vtime = 0;    // the time it has had, counted from where others stood when it came
-  double token_s = 0;  // what a token of its prompt took in the last chunk; 0: none yet
+  double vtime = 0;  // the time it has had, counted from where others stood when it came
+  Pace pace{};       // of its prompt
 
  private:
   Running(uint64_t id, Task task, std::string space, std::unique_ptr<Session> session,

@@ -24,6 +24,7 @@
 #include "server/events/event_socket.h"
 #include "server/events/kv_events.h"
 #include "server/scheduler/figures.h"
+#include "server/scheduler/pace.h"
 #include "server/scheduler/running.h"
 #include "server/scheduler/task.h"
 
@@ -123,7 +124,7 @@ class Scheduler {
   std::vector<Slot> slots_;
   PrefixCache cache_;
   KvEvents events_{};
-  double prompt_token_s_ = 0;  // what a token of a prompt took last
+  Pace last_pace_{};  // of whoever read last: where a prompt begins
 
   mutable std::mutex mutex_;  // of what follows
   std::condition_variable wake_;

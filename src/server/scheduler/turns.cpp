@@ -13,10 +13,6 @@
 namespace ei::server {
 
 namespace {
-constexpr int64_t kRowsTogether = 64;  // chunks are cut in multiples that kernels like
-constexpr int64_t kFirstChunk = 256;   // before anything is known about this model's pace
-// A token's time grows with the text in front of it, by less than this from chunk to chunk.
-constexpr double kSlower = 1.05;
 // Of the time of a pass over the weights for tokens. Behind a chunk of somebody's prompt the first tokens find cold
 // caches: with less than the whole a stream keeps half of its speed all the same.
 constexpr double kTokenCharge = 0.65;
@@ -44,11 +40,8 @@ int64_t Scheduler::chunk_for(const Running& running) const {
     const std::lock_guard lock(mutex_);
     others = others || !waiting_.empty();
   }
-  const double pace = running.token_s > 0 ? running.token_s : prompt_token_s_;
-  if (pace <= 0) return kFirstChunk;
-  const double seconds = others ? options_.shared_chunk_s : options_.chunk_s;
-  const auto tokens = static_cast<int64_t>(std::min(seconds / pace, 1e6));
-  return std::max<int64_t>(tokens / kRowsTogether, 1) * kRowsTogether;
+  const Pace& pace = running.pace.known() ? running.pace : last_pace_;
+  return pace.rows(others ? options_.shared_chunk_s : options_.chunk_s, others);
 }
 
 void Scheduler::step(Running& running) { running.reading() ? read(running) : generate(running); }
@@ -59,14 +52,8 @@ void Scheduler::read(Running& running) {
   running.read(chunk_for(running), [this] { return make_room(); });
   const double took = now_s() - start;
   running.vtime += took * charge_of(running);
-  const int64_t read = before - running.left_to_read();
-  if (read > 0) {
-    // Every chunk costs something whatever its length, most on a busy machine. If slow chunks were believed at once,
-    // they would be cut shorter and be slower still: the best pace counts, and is forgotten slowly.
-    const double took_each = took / static_cast<double>(read);
-    running.token_s = running.token_s > 0 ? std::min(took_each, running.token_s * kSlower) : took_each;
-    prompt_token_s_ = running.token_s;
-  }
+  running.pace.took(before - running.left_to_read(), took);
+  if (running.pace.known()) last_pace_ = running.pace;
   Running* const one[] = {&running};
   stepped(one);
 }
