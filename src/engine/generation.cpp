@@ -69,9 +69,17 @@ Status Generation::fed(const Status& status) {
   if (status.ok()) return {};
   const Error& error = status.error();
   if (error.kind != ErrorKind::kInterrupted && error.kind != ErrorKind::kMemory) return error;
-  if (error.kind == ErrorKind::kMemory) failure_ = error;
-  stop(error.kind == ErrorKind::kMemory ? Ending::kMemory : Ending::kInterrupted);
+  if (error.kind == ErrorKind::kMemory) {
+    give_up(error);
+  } else {
+    stop(Ending::kInterrupted);
+  }
   return {};
+}
+
+void Generation::give_up(const Error& error) {
+  failure_ = error;
+  stop(Ending::kMemory);
 }
 
 void Generation::stop(Ending ending) {

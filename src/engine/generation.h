@@ -53,6 +53,7 @@ class Generation {
   int32_t last_token() const { return tokens_.back(); }
   // Ends it where it stands.
   void stop(Ending ending);
+  void give_up(const Error& error);  // no memory for more
   // kFinished: text that was held back for a stop string which did not come. Once.
   std::string rest();
 
