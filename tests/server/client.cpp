@@ -13,7 +13,11 @@ namespace ei::server {
 
 namespace {
 constexpr size_t kReadBytes = 65536;
+#ifdef EI_SANITIZED
+constexpr timeval kPatience{.tv_sec = 1200, .tv_usec = 0};
+#else
 constexpr timeval kPatience{.tv_sec = 120, .tv_usec = 0};
+#endif
 
 // The pieces of a chunked body joined; false while its end has not come.
 bool join_chunks(const std::string& text, std::string& joined) {
