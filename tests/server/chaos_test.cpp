@@ -224,7 +224,9 @@ class ScarceMemory {
     Random random(chaos_seed());
     while (!ended_) {
       refuse(random.below(4) << 20, random.below(30));
-      std::this_thread::sleep_for(std::chrono::milliseconds(random.below(60)));
+      // Where everything is slow nobody may have asked for any in so short a time.
+      const int64_t longer = memory_.refusals == 0 ? 10 : 1;
+      std::this_thread::sleep_for(std::chrono::milliseconds(longer * random.below(60)));
       refuse(-1, -1);
       std::this_thread::sleep_for(std::chrono::milliseconds(random.below(120)));
     }
