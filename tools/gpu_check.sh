@@ -1,25 +1,56 @@
 #!/usr/bin/env bash
 # Builds, tests and times the cuda backend on a machine with a GPU and a CUDA toolkit and no network.
-# Usage: tools/gpu_check.sh pack PACK          here: source.tgz, llama.tgz and prefix.tgz into the folder PACK
-#        PACK/gpu_check.sh run PACK [STAGE...] there; without a stage: build test bench attention models
-#   build      the program, its tests and benchmarks
-#   test       what has the label gpu
-#   bench      `bench` on the embedded model and on every model in PACK
-#   attention  cuDNN's dense attention through torch, then attend_bench, in one call (docs/gpu.md, "Attention")
-#   models     whole requests, method against method, and what fp8 and sparse prompts do to answers ("Sparse prompts")
-#   sanitize   compute-sanitizer: memcheck over everything, racecheck over a second build (docs/notes/gpu.md); an hour
-# In PACK may lie besides: models (*.gguf), a long text (books*.txt, for attention and models), lists of labs/cuda/lists.py
-# (*.lists, for attention; without them they are made of the text). What a stage lacks is named and left out. The embedded
-# model is taken from assets/ of the current folder when source.tgz was packed without it (EI_CHECK_ASSETS=OFF).
-# Environment: EI_DEPS_DIR (for pack: the tree to take, default .deps), EI_CHECK_DIR (where it builds, default
-# /tmp/ei-gpu-check), EI_CHECK_TARGETS, EI_CHECK_FILTER (of the backend's tests), EI_CHECK_SHAPES (presets of make_gguf for
-# models, default llama-3.1-8b), EI_CHECK_LENGTHS (of their prompts).
+# Usage: tools/gpu_check.sh pack PACK          here: source.tgz, llama.tgz, prefix.tgz and the scripts into the folder PACK
+#        PACK/gpu_check.sh run PACK [STAGE...] there; without a stage: build test bench attention models answers
+# Stages, with the minutes that an H200 beside 16 cores is reckoned to take. What asks for a shape with random weights makes
+# its file the first time. Whatever a stage lacks is named and left out.
+#   collect    0    what has come of models, text and lists; every run begins with it
+#   build      5    the program, its tests and benchmarks
+#   test       3    ei_gpu_test and ei_gpu_engine_test, then the stages parity, downloaded and server
+#   parity     0.5  every backend of the registry against libllama
+#   downloaded 1    SmolLM2 and gemma-3 beside the CPU: logits and greedy tokens
+#   server     2    the server's chaos and faults on the GPU (EI_CHAOS_SECONDS of each kind, default 20)
+#   bench      1    `bench` on the embedded model and on every model that came
+#   attention  1    cuDNN's dense attention through torch, then attend_bench, in one call (docs/gpu.md, "Attention")
+#   flashinfer 1    its sparse prefill over the same lists, where the package is installed
+#   models     4    whole requests of 32k, 64k and 128k, method against method ("Sparse prompts")
+#   fp8        2    128k with products in 8 bits on both sides; fp8cache  1  with the cache in 8 bits
+#   long256    2    256k, full attention once and a sparse prompt three times
+#   long512    4    512k, full attention and a sparse prompt once: what a million dense tokens are reckoned from
+#   long1m     3    a million tokens, sparse, cache in fp8
+#   kernels    4    every kernel's time in a sparse prompt of 128k, 256k and a million tokens (labs/cuda/kernel_times.cpp)
+#   products   0.5  the ways that cuBLASLt's heuristic names (labs/cuda/product_algorithms.cu)
+#   shapes     7    128k of Qwen2.5-7B, Qwen3-4B, Mistral-7B and openPangu-7B
+#   witness    1    the same dense prompt through torch and cuDNN
+#   adaptive   1    the embedded model at 128k, sparse beside the CPU's full attention
+#   smollm     1    SmolLM2 of 4k and 8k tokens beside the CPU, full and sparse
+#   gemma      3    gemma-3-270m of 4k and 32k beside the CPU, full and sparse
+#   answers    2    what 8 bits do to answers, needles at 128k, and the stage adaptive
+#   llama      9    llama.cpp's CUDA backend on the same file; building it takes most of that and goes on where it stopped
+#   sanitize   60   compute-sanitizer: memcheck over everything, racecheck over a second build (docs/notes/gpu.md)
+# In PACK may lie besides: models (*.gguf, or in parts as `pack` cuts them, over several runs), a long text (books*.txt), lists
+# of labs/cuda/lists.py (*.lists; without them they are made of the text). The embedded model is taken from assets/ of the
+# current folder when source.tgz was packed without it (EI_CHECK_ASSETS=OFF).
+# Environment of pack: EI_DEPS_DIR (the tree to take, default .deps), EI_CHECK_MODELS ("FILE FILE": cut into parts of 37 MB),
+# EI_CHECK_TEXT (a file), EI_CHECK_LLAMA_CUDA=ON (llama.cpp's CUDA backend).
+# Environment of run: EI_CHECK_DIR (where it builds, default /tmp/ei-gpu-check), EI_CHECK_TARGETS, EI_CHECK_FILTER (of the
+# backend's tests), EI_CHECK_SHAPES (presets of make_gguf for models, default llama-3.1-8b), EI_CHECK_LENGTHS (of their prompts),
+# EI_CHECK_ROUNDS (of models and fp8, default 3; of long1m, 1).
 # EI_CHECK_BUILD: a build folder made on another machine of this architecture; then nothing is built, the current folder is
 # the source, and racecheck wants EI_CHECK_RACE_BUILD as well.
 set -euo pipefail
 
+# Headers of Boost that the server and its tests take, by what the compiler reads; a few are chosen by the compiler's version.
+boost_headers() {
+  local root=$1 include=${2%/boost} tls=()
+  [ -f "$include/openssl/ssl.h" ] && tls=(-DEI_HAVE_TLS)
+  (cd "$root" && grep -rlE '#include <boost/' src/server tests/server | xargs "${CXX:-g++}" -std=c++20 -M -MG "${tls[@]}" -I src -x c++) |
+    tr -s ' \\' '\n' | grep "^$include/boost/" | sed "s,^$include/,," | sort -u
+  (cd "$include" && find boost/config boost/predef boost/version.hpp -type f)
+}
+
 pack() {
-  local root pack deps
+  local root pack deps boost=/usr/include/boost model
   root=$(cd "$(dirname "$0")/.." && pwd)
   pack=$(realpath -m "$1")
   deps=$(realpath "${EI_DEPS_DIR:-$root/.deps}")
@@ -29,25 +60,69 @@ pack() {
   git -C "$root" archive --format=tar.gz -o "$pack/source.tgz" HEAD -- . "${left_out[@]}"
   local parts=(CMakeLists.txt cmake common include src ggml vendor/CMakeLists.txt vendor/hash vendor/nlohmann vendor/cpp-httplib vendor/stb
     vendor/miniaudio vendor/sheredom LICENSE)
-  (cd "$deps/llama.cpp" && tar -czf "$pack/llama.tgz" --transform 's,^,llama.cpp/,' \
-    --exclude='ggml/src/ggml-[dehmorstvwz]*/*' --exclude='ggml/src/ggml-cuda/*' --exclude='ggml/src/ggml-cann/*' \
+  local without=(--exclude='ggml/src/ggml-[dehmorstvwz]*/*' --exclude='ggml/src/ggml-cann/*')
+  if [ "${EI_CHECK_LLAMA_CUDA:-OFF}" = ON ]; then
+    parts+=(tools licenses)
+    without+=(--exclude='tools/ui/*' --exclude='tools/server/*')
+  else
+    without+=(--exclude='ggml/src/ggml-cuda/*')
+  fi
+  (cd "$deps/llama.cpp" && tar -czf "$pack/llama.tgz" --transform 's,^,llama.cpp/,' "${without[@]}" \
     $(for part in "${parts[@]}"; do [ -e "$part" ] && echo "$part"; done))
-  (cd /usr && tar -czf "$pack/prefix.tgz" --transform 's,^,prefix/,' include/nlohmann share/cmake/nlohmann_json)
-  cp "$0" "$pack/gpu_check.sh"
+  {
+    (cd /usr && find include/nlohmann share/cmake/nlohmann_json -type f)
+    if [ -f $boost/beast/version.hpp ]; then boost_headers "$root" $boost | sed 's,^,include/,'; fi
+  } | sort -u | tar -C /usr -czf "$pack/prefix.tgz" --transform 's,^,prefix/,' -T -
+  cp "$root"/tools/gpu_check.sh "$root"/tools/gpu_times.sh "$pack"
+  [ -z "${EI_CHECK_TEXT:-}" ] || cp "$EI_CHECK_TEXT" "$pack/books.txt"
+  for model in ${EI_CHECK_MODELS:-}; do
+    split -b 37MB -d "$model" "$pack/$(basename "$model").part"
+    sha256sum <"$model" >"$pack/$(basename "$model").sha256"
+  done
   du -ch "$pack"/*
 }
 
 left_out() { echo "$stage: $1 left out: $2"; }
 
+# Models, texts and lists are kept from run to run; a model in parts is joined when none is missing.
+collect() {
+  local sum model
+  mkdir -p "$given_files"
+  for model in "$pack"/*.gguf; do
+    [ ! -f "$model" ] || ln -sf "$model" "$given_files"
+  done
+  find "$pack" -maxdepth 1 \( -name '*.gguf.part*' -o -name '*.gguf.sha256' -o -name 'books*.txt' -o -name '*.lists' \) \
+    -exec cp -t "$given_files" {} +
+  for sum in "$given_files"/*.gguf.sha256; do
+    model=${sum%.sha256}
+    if [ ! -f "$sum" ] || [ -f "$model" ]; then continue; fi
+    cat "$model".part* >"$model.joined" 2>/dev/null || true
+    if [ "$(sha256sum <"$model.joined")" = "$(cat "$sum")" ]; then
+      mv "$model.joined" "$model"
+      rm -f "$model".part*
+    else
+      rm -f "$model.joined"
+      echo "$(basename "$model"): not whole yet, parts $(cd "$given_files" && echo "$(basename "$model")".part* | sed 's/[^ ]*part//g')"
+    fi
+  done
+}
+
+stage_collect() { (cd "$given_files" && ls -l); }
+
+# first_of PATTERN: of what came, or nothing.
+first_of() { compgen -G "$given_files/$1" | head -1 || true; }
+
 # configure_and_build BUILD FLAGS TARGET...
 configure_and_build() {
-  local build=$1 flags=$2 log server=OFF
+  local build=$1 flags=$2 log server=OFF boost
   log=$work/$(basename "$1")
   shift 2
-  [ -f /usr/include/boost/beast/version.hpp ] && server=ON
+  for boost in /usr/include "$work/prefix/include"; do
+    [ ! -f "$boost/boost/beast/version.hpp" ] || server=ON
+  done
   cmake -S "$tree" --preset cuda -B "$build" -DEI_DEPS_DIR="$EI_DEPS_DIR" -DEI_BENCH=ON -DEI_SERVER=$server -DCMAKE_CUDA_FLAGS="$flags" \
     >"$log-configure.log" 2>&1 || { tail -30 "$log-configure.log"; exit 1; }
-  [ $server = OFF ] || [ -n "${EI_CHECK_TARGETS:-}" ] || set -- "$@" ei_serving_test
+  [ $server = OFF ] || [ -n "${EI_CHECK_TARGETS:-}" ] || [ -n "$flags" ] || set -- "$@" ei_serving_test
   cmake --build "$build" -j "$(nproc)" --target ${EI_CHECK_TARGETS:-"$@"} >"$log-build.log" 2>&1 ||
     { grep -E 'error|warning|FAILED' -A5 "$log-build.log" | head -60; exit 1; }
   grep -E 'warning' "$log-build.log" | head -5 || true
@@ -59,7 +134,7 @@ unpack() {
   tar -xzf "$pack/source.tgz" -C "$tree"
   [ -d "$tree/assets" ] || cp -r assets "$tree/assets"
   tar -xzf "$pack/llama.tgz" -C "$work"
-  [ -d /usr/share/cmake/nlohmann_json ] || tar -xzf "$pack/prefix.tgz" -C "$work"
+  tar -xzf "$pack/prefix.tgz" -C "$work"
   (cd "$tree" && tools/deps.sh llama)
 }
 
@@ -67,7 +142,8 @@ stage_build() {
   if [ -n "${EI_CHECK_BUILD:-}" ]; then left_out "building" "EI_CHECK_BUILD=$EI_CHECK_BUILD"; return; fi
   rm -rf "$tree/src"
   unpack
-  configure_and_build "$build" "" entropyinfer make_gguf ei_gpu_test ei_gpu_engine_test device_bench device_kld attend_bench
+  configure_and_build "$build" "" entropyinfer make_gguf ei_gpu_test ei_gpu_engine_test ei_gpu_model_test ei_parity_test \
+    device_bench device_kld attend_bench kernel_times product_algorithms
 }
 
 # Tests know their model by the path of the source that they were compiled from, which is a literal in them.
@@ -79,71 +155,30 @@ find_source() {
   { mkdir -p "$(dirname "$home")" && ln -s "$tree" "$home"; } || echo "the tests' model: $home cannot be made" >&2
 }
 
+# run_test NAME ARGUMENT...: a test program, where it was built.
+run_test() {
+  local program=$build/bin/$1
+  if [ ! -x "$program" ]; then left_out "$1" "not built"; return; fi
+  shift
+  "$program" --gtest_brief=1 "$@" || failed=1
+}
+
 stage_test() {
   "$build/bin/entropyinfer" info --device cuda | head -8
-  "$build/bin/ei_gpu_engine_test" --gtest_brief=1 ${EI_CHECK_FILTER:+--gtest_filter="$EI_CHECK_FILTER"} || failed=1
-  if [ -x "$build/bin/ei_gpu_test" ]; then "$build/bin/ei_gpu_test" --gtest_brief=1 || failed=1; fi
-  if [ -x "$build/bin/ei_serving_test" ]; then
-    EI_TEST_DEVICE=cuda EI_CHAOS_SECONDS=60 "$build/bin/ei_serving_test" --gtest_brief=1 \
-      --gtest_filter='ServerChaos.*:ServerFaults.*' || failed=1
-  else
-    left_out "the server on the GPU" "built without the server (headers of Boost)"
-  fi
+  run_test ei_gpu_engine_test ${EI_CHECK_FILTER:+--gtest_filter="$EI_CHECK_FILTER"}
+  run_test ei_gpu_test
+  stage_parity
+  stage_downloaded
+  stage_server
 }
 
-stage_bench() {
-  local model
-  for model in "$embedded" "$pack"/*.gguf; do
-    [ -f "$model" ] || continue
-    basename "$model"
-    "$build/bin/entropyinfer" bench --device cuda -m "$model" -p 4096,32768 -n 64 -r 3 || failed=1
-  done
-}
+stage_parity() { run_test ei_parity_test --gtest_filter='Backends.*'; }
 
-has_torch() { python3 -c 'import torch' 2>/dev/null; }
+# gtest_brief names no skipped test, and one may lack its model.
+stage_downloaded() { run_test ei_gpu_model_test --gtest_brief=0; }
 
-stage_attention() {
-  if has_torch; then python3 "$tree/labs/cuda/cudnn_dense.py" || failed=1; else left_out "cuDNN" "no torch here"; fi
-  local lists text
-  lists=$(ls "$pack"/*.lists 2>/dev/null | head -1 || true)
-  text=$(ls "$pack"/books*.txt 2>/dev/null | head -1 || true)
-  if [ -z "$lists" ] && [ -n "$text" ]; then
-    # Not quite 128k tokens of such a text; a character that is cut goes.
-    head -c 430000 "$text" | iconv -c -f utf-8 -t utf-8 >"$work/read.txt"
-    "$build/bin/entropyinfer" run --device cuda -m "$embedded" --raw -f "$work/read.txt" -n 1 --no-display-prompt \
-      --method entropyinfer --dump-plan "$work/plan.json" >/dev/null &&
-      python3 "$tree/labs/cuda/lists.py" "$work/plan.json" "$work/needle.lists" && lists=$work/needle.lists || failed=1
-  fi
-  [ -n "$lists" ] || left_out "recorded lists" "neither *.lists nor books*.txt in $pack"
-  "$build/bin/attend_bench" ${lists:+--lists "$lists"} || failed=1
-}
-
-stage_models() {
-  local text shape model methods=full,entropyinfer given=()
-  text=$(ls "$pack"/books*.txt 2>/dev/null | head -1 || true)
-  if [ -n "$text" ]; then
-    given=(--trace "$embedded" --text "$text")
-    methods=full,entropyinfer@samples,entropyinfer:kv-budget=1024@samples,entropyinfer:kv-budget=1024@lists
-  else
-    left_out "what is given, and answers" "no books*.txt in $pack"
-  fi
-  for shape in ${EI_CHECK_SHAPES:-llama-3.1-8b}; do
-    model=$work/$shape.gguf
-    [ -f "$model" ] || "$build/bin/make_gguf" --preset "$shape" --type Q8_0 --context 1048576 "$model"
-    echo "$shape, random weights"
-    "$build/bin/device_bench" -m "$model" "${given[@]}" -r 3 --methods "$methods" \
-      --lengths "${EI_CHECK_LENGTHS:-32668,65436,130972}" || failed=1
-    "$build/bin/device_bench" -m "$model" "${given[@]}" -r 3 --methods "${methods%%,entropyinfer:*}" --lengths 130972 --products fp8 || failed=1
-    "$build/bin/device_bench" -m "$model" "${given[@]}" -r 1 --methods "${methods%%,entropyinfer:*}" --lengths 130972 --cache fp8 || failed=1
-  done
-  if has_torch; then python3 "$tree/bench/gpu/torch_dense.py" || failed=1; else left_out "the dense witness" "no torch here"; fi
-  [ -n "$text" ] || return 0
-  local kld=("$build/bin/device_kld" -m "$embedded" --text "$text")
-  "${kld[@]}" --cache fp8 --every 16 --lengths 4096,32768 || failed=1
-  "${kld[@]}" --products fp8 --every 16 --lengths 4096,32768 || failed=1
-  "${kld[@]}" --base-device cpu --method entropyinfer --lengths 131072 --every 256 || failed=1
-  "$build/bin/entropyinfer" eval --device cuda --tasks niah_single_1 --lengths 128k -n 3 --seed 5 \
-    --methods full,entropyinfer,entropyinfer-released,critiprefill,triangle,random-prefill,streaming || failed=1
+stage_server() {
+  EI_TEST_DEVICE=cuda EI_CHAOS_SECONDS=${EI_CHAOS_SECONDS:-20} run_test ei_serving_test --gtest_filter='ServerChaos.*:ServerFaults.*'
 }
 
 # racecheck ends by an exception where warps trade registers, and does not see an order that goes through another lane: it
@@ -171,9 +206,14 @@ stage_sanitize() {
 case ${1:?pack or run} in
   pack) pack "${2:?a folder}" ;;
   run)
+    source "$(dirname "$0")/gpu_times.sh"
     pack=$(realpath "${2:?a folder with source.tgz and llama.tgz}")
     shift 2
+    for stage in "$@"; do
+      declare -F "stage_$stage" >/dev/null || { echo "gpu_check.sh: no stage $stage" >&2; exit 2; }
+    done
     work=${EI_CHECK_DIR:-/tmp/ei-gpu-check}
+    given_files=$work/given
     mkdir -p "$work"
     if [ -n "${EI_CHECK_BUILD:-}" ]; then
       tree=$PWD
@@ -184,13 +224,14 @@ case ${1:?pack or run} in
       build=$tree/build/cuda
     fi
     embedded=$tree/assets/needle-14m-128k-q8_0.gguf
-    export EI_DEPS_DIR=$work/deps LLAMA_CPP_DIR=$work/llama.cpp CMAKE_PREFIX_PATH=$work/prefix
+    export EI_DEPS_DIR=$work/deps LLAMA_CPP_DIR=$work/llama.cpp CMAKE_PREFIX_PATH=$work/prefix EI_MODELS_DIR=$given_files
     failed=0
-    for stage in ${*:-build test bench attention models}; do
+    collect
+    for stage in ${*:-build test bench attention models answers}; do
       begun=$SECONDS
       "stage_$stage"
       echo "$stage: $((SECONDS - begun)) s"
     done
     exit $failed ;;
-  *) echo "usage: gpu_check.sh pack PACK | run PACK [build] [test] [bench] [attention] [models] [sanitize]" >&2; exit 2 ;;
+  *) echo "usage: gpu_check.sh pack PACK | run PACK [STAGE...]   (stages: see the head of this file)" >&2; exit 2 ;;
 esac
