@@ -6,33 +6,37 @@
 // far at all. A head whose single rows spread thin tolerates a partial choice, for its output is a mean of many values;
 // one whose rows look up single places does not.
 //
+// This file stands in the order in which it runs. In one layer of a chunk (PrefillWalk::decide), for each segment:
+//
+//   1. samples()                  Is the segment measured? If so the attention of some of its rows has been sampled.
+//   2. begin_segment()            kappa, the same for all heads and layers: by what all layers knew before the pool of
+//                                 segments that this one is in.
+//   3. rated_tokens(), ranking()  Of each head, how many blocks are rated, by which rows and queries. By the means
+//                                 *before* this segment.
+//   4. fold()                     What was sampled enters the means.
+//
+// and, when all segments of the chunk have come so far, for each:
+//
+//   5. decide()                   How many blocks each head reads. By the means *with* this segment's sample.
+//
+// Then blocks are rated as step 3 says, and those with the best ratings are read, as many as step 5 says. A block's
+// rating is the largest score that any rating row gives any of its keys, less the logarithm of all that the row attends
+// to (kernels/block_scores).
+//
+// How many:
+//
 //   w[l, h] = (exp(H_segment)^a * exp(H_segment - H_row)^b * far^c)^(n / (n + 2))     from running means of the samples
 //                                                                                     so far; n heads share
 //   share[l, h] : 1 - share[l, h] = kappa * w[l, h] : 1,   kappa such that the mean of all shares is
 //                 density + density_base / tokens before the segment
 //   count = share * blocks before the segment, and at least the local budget
 //
-// n counts the kv_heads of all layers that choose but the last, whose rows hardly attend. A head that was never sampled
-// reads the mean share; --base-budget N makes the mean share N tokens, whatever lies before.
-//
-// So many are read. Which ones: those with the best ratings. A block's rating is the largest score that any rating row
-// gives any of its keys, less the logarithm of all that the row attends to (kernels/block_scores). Every row rates
-// every block while that costs little beside the model's own products (rank_queries_at()). Behind that
-//
-//   a head that was never sampled rates by every row, still;
-//   a local head rates nothing: the sink and the latest blocks will do;
-//   a head of few places, exp(H_segment - H_row) < --few-places, rates by few rows, the fewer the places: ranking();
-//   a head of many places rates as its type says, each for itself or one query for its group: ranking_for().
-//
-// Who rates, and how many blocks, follows the means before the segment. How many are read is decided behind that, by
-// means that hold the segment's own sample (PrefillWalk::decide).
-//
-// Odds, so that shares are in proportion to weights while little is read, and no head reads everything while another
-// one starves where much is. kappa is made of what all layers knew at the end of the pool of segments before, so that
-// it does not depend on how a prompt is cut; w of the segment's own layer is up to date. Weights grow with the text, so
-// an old kappa reads too much: it is divided by the factor by which the last pool's, undivided, would have.
+// n counts the kv_heads of all layers that choose but the last, whose rows hardly attend. --base-budget N makes the
+// mean share N tokens, whatever lies before. Odds, so that shares are in proportion to weights while little is read,
+// and no head reads everything while another one starves where much is.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "policy/entries.h"
 #include "policy/prefill/entropy_pool.h"
@@ -41,54 +45,32 @@
 namespace ei::policy {
 namespace {
 
-constexpr int32_t kPerDoubling = 8;  // samples at least in every doubling of the text
-// A head that spreads over this many times as many blocks as when it was first seen has opened up: it is dynamic.
-constexpr float kOpened = 2;
-
 class EntropyMethod : public PrefillMethod {
  public:
   using PrefillMethod::PrefillMethod;
 
-  int32_t pool_segments() const override { return kPoolSegments; }
-  bool reads_midrange() const override { return false; }
-  Sampling sampling() const override { return Sampling::kHeads; }
+  // 1. Is the segment measured? And what of it: the attention of each query head, no scores of mid-ranges.
 
   // A sample costs what lies before it. Half as many in every doubling of the text keep that in proportion to the
   // tokens, and a mean over the last samples reaches back a part of the text instead of a number of segments.
   bool samples(int32_t segment) const override {
+    constexpr int32_t kPerDoubling = 8;  // samples at least in every doubling of the text
     if (is_sampled_early(options(), segment)) return true;
     int32_t every = options().sample_every;
     while (segment / every >= 2 * kPerDoubling) every *= 2;
     return segment >= kPerDoubling && segment % every == 0;
   }
+  Sampling sampling() const override { return Sampling::kHeads; }
+  bool reads_midrange() const override { return false; }
 
-  RankedBy ranked_by(int32_t segment) const override {
-    const RankedBy types = PrefillMethod::ranked_by(segment);
-    if (!by_places(segment)) return types;
-    return {.heads = true, .groups = types.groups};
-  }
+  // 2. kappa, of the pool of segments that this one is in.
 
-  void decide(const SegmentPlace& place, const PrefillHistory& history, std::span<SegmentRecord> run) const override {
-    const SegmentRecord* previous = history.previous;
-    for (SegmentRecord& record : run) {
-      begin_segment({.previous = previous, .layers = history.layers}, record);
-      for (size_t h = 0; h < record.heads.size(); ++h) {
-        HeadRecord& head = record.heads[h];
-        head.rigid = head.means.segment_entropy - head.means.first_segment_entropy < std::log(kOpened);
-        double own = weight(head.means);
-        if (options().shuffle > 0)
-          own = shuffled_weight(weights_before(history.layers, pool_begin(record.segment), weight_of()),
-                                {place.layer, h}, options().shuffle, own);
-        head.blocks = count(record, head.means.samples > 0 ? own : 0);
-        head.budget = static_cast<float>(head.blocks) * static_cast<float>(options().block);
-      }
-      previous = &record;
-    }
-  }
+  // What layers know of each other is what all knew at the end of the last pool, so that it does not depend on how a
+  // prompt is cut. A head's own weight is up to date.
+  int32_t pool_segments() const override { return kPoolSegments; }
 
- protected:
   void begin_segment(const PrefillHistory& history, SegmentRecord& record) const override {
-    if (record.pool.density > 0) return;  // rank() comes before decide(): once is enough
+    if (record.pool.density > 0) return;  // made in a layer before this one
     const int32_t known = pool_begin(record.segment);
     if (history.previous != nullptr && pool_begin(history.previous->segment) == known &&
         history.previous->pool.density > 0) {
@@ -98,32 +80,51 @@ class EntropyMethod : public PrefillMethod {
     constexpr double kMost = 0.9;  // odds of everything are infinite
     record.pool.density = std::min(density(known), kMost);
     const std::vector<HeadWeight> weights = weights_before(history.layers, known, weight_of());
-    if (weights.empty()) return;
+    if (weights.empty()) return;  // nothing was sampled: no kappa, and all heads read the mean share
     record.pool.filled = kappa_of(weights, record.pool.density);
+    // Weights grow with the text, so by the end of its pool kappa reads too much. By what factor the pool before would
+    // have, had its kappa not been divided, is known: so much is taken off beforehand.
     record.pool.kappa = record.pool.filled / overshoot(history.layers, known, weight_of());
   }
 
+  // 3. Who rates, and how many blocks? By the means before the segment.
+
+  // The other queries than a group's mean that ranking() may ask for.
+  RankedBy ranked_by(int32_t segment) const override {
+    const RankedBy types = PrefillMethod::ranked_by(segment);
+    return {.heads = types.heads || places_decide(), .groups = types.groups};
+  }
+
+  // In proportion to what the head would read by what it has shown before the segment, whose own sample may still move
+  // that; and no fewer than are read.
   int64_t rated_tokens(const SegmentPlace&, const PrefillHistory& history, const SegmentRecord& record,
                        size_t kv_head) const override {
-    // By the means before the segment, whose own sample may still move the count; and no fewer than are read.
     const double rated = std::max(1.0, options().rated_per_read);
-    const SampleMeans means = history.previous != nullptr ? history.previous->heads[kv_head].means : SampleMeans{};
-    return static_cast<int64_t>(rated * count(record, means.samples > 0 ? weight(means) : 0)) * options().block;
+    return static_cast<int64_t>(rated * count(record, known_weight(history.means_before(kv_head)))) * options().block;
   }
 
   int64_t candidates(const SegmentPlace&, int64_t rated) const override {
     return options().rated_per_read > 0 ? std::max<int64_t>(options().threshold, rated) : 0;
   }
 
+  BlockRanking ranking(const SegmentPlace& place, const SampleMeans& before, int64_t rated) const override {
+    // Every row of every head rates every block, while that costs little beside the model's own products. (But for
+    // local heads: here and below they rate nothing, the sink and the latest blocks will do.)
+    const bool cheap = rank_queries_at(options(), shape(), place.segment) == RankQueries::kAll;
+    if (cheap || !places_decide()) return PrefillMethod::ranking(place, before, rated);
+    // A head that was never sampled: every row, still.
+    if (before.samples == 0) return {.queries = GroupQuery::kEach};
+    // A head of many places: as its type says, each query head for itself or one query for the group (ranking_for()).
+    const double places = std::exp(std::max(0.0f, before.segment_entropy - before.row_entropy));
+    if (places >= options().few_places) return PrefillMethod::ranking(place, before, rated);
+    return few_rows(place, before, places, rated);
+  }
+
   // Rows that look at the same few places may speak for each other, and a row that looks elsewhere than the others is
   // found by its query (BlockRanking::rows). The fewer rows rate, the more blocks: of each pair that is read so many
   // are rated.
-  BlockRanking ranking(const SegmentPlace& place, const SampleMeans& means, int64_t rated) const override {
-    if (!by_places(place.segment)) return PrefillMethod::ranking(place, means, rated);
-    if (means.samples == 0) return {.queries = GroupQuery::kEach};
-    const double places = std::exp(std::max(0.0f, means.segment_entropy - means.row_entropy));
-    if (places >= options().few_places) return PrefillMethod::ranking(place, means, rated);
-    BlockRanking ranking{.latest = type_of(means) == HeadType::kLocal, .queries = GroupQuery::kEach};
+  BlockRanking few_rows(const SegmentPlace& place, const SampleMeans& before, double places, int64_t rated) const {
+    BlockRanking ranking{.latest = type_of(before) == HeadType::kLocal, .queries = GroupQuery::kEach};
     constexpr double kLeastPart = 1.0 / 16;
     const double part = std::max(std::pow(places / options().few_places, 2), kLeastPart);
     ranking.rows = static_cast<int32_t>(std::ceil(part * static_cast<double>(place.rows)));
@@ -133,6 +134,9 @@ class EntropyMethod : public PrefillMethod {
     return ranking;
   }
 
+  // 4. What was sampled enters the means.
+
+  // A head that opens up is believed sooner than one that closes.
   void fold(int32_t /*segment*/, const AttentionSample& sample, SampleMeans& means) const override {
     const bool first = means.samples == 0;
     const float keep = first ? 0 : static_cast<float>(options().sample_memory);
@@ -143,12 +147,29 @@ class EntropyMethod : public PrefillMethod {
     fold_means(keep, sample, means);
   }
 
- private:
-  // Do the places that its rows look at say how many rows of a head rate? Not while all rows cost little.
-  bool by_places(int32_t segment) const {
-    return options().rank_queries == RankQueries::kAuto && options().few_places > 0 &&
-           rank_queries_at(options(), shape(), segment) != RankQueries::kAll;
+  // 5. How many blocks are read? By the means with the segment's sample.
+
+  void decide(const SegmentPlace& place, const PrefillHistory& history, std::span<SegmentRecord> run) const override {
+    // A head that spreads over this many times as many blocks as when it was first seen has opened up: it is dynamic.
+    constexpr float kOpened = 2;
+    for (SegmentRecord& record : run) {
+      for (size_t h = 0; h < record.heads.size(); ++h) {
+        HeadRecord& head = record.heads[h];
+        const SampleMeans& with = head.means;
+        std::optional<double> own = known_weight(with);
+        if (own && options().shuffle > 0)
+          own = shuffled_weight(weights_before(history.layers, pool_begin(record.segment), weight_of()),
+                                {place.layer, h}, options().shuffle, *own);
+        head.blocks = count(record, own);
+        head.budget = static_cast<float>(head.blocks) * static_cast<float>(options().block);
+        // Reported, and decides nothing.
+        head.rigid = with.segment_entropy - with.first_segment_entropy < std::log(kOpened);
+      }
+    }
   }
+
+ private:
+  // What the steps are made of: the equations at the top, in their order.
 
   // The logarithm of w, before few heads are pulled together.
   float log_weight(const AttentionSample& sample) const {
@@ -159,7 +180,7 @@ class EntropyMethod : public PrefillMethod {
            static_cast<float>(options().far_power) * std::log(std::max(sample.far, kLeastFar));
   }
 
-  // Pulled towards 1, the more the fewer share: among few heads the errors of the samples weigh more than what they
+  // w. Pulled towards 1, the more the fewer share: among few heads the errors of the samples weigh more than what they
   // tell, as if two heads more had shown nothing.
   double weight(const SampleMeans& means) const {
     constexpr double kUntold = 2;
@@ -170,6 +191,10 @@ class EntropyMethod : public PrefillMethod {
   WeightOf weight_of() const {
     return [this](const SampleMeans& means) { return weight(means); };
   }
+  // Nothing of a head that was never sampled.
+  std::optional<double> known_weight(const SampleMeans& means) const {
+    return means.samples > 0 ? std::optional<double>(weight(means)) : std::nullopt;
+  }
 
   // The share of the text before a segment that the kv_heads read on the average.
   double density(int32_t segment) const {
@@ -179,18 +204,21 @@ class EntropyMethod : public PrefillMethod {
     return std::min(1.0, options().density + options().density_base / before);
   }
 
-  // Blocks that a kv_head of this weight reads; weight 0: not known.
-  int32_t count(const SegmentRecord& record, double weight) const {
+  // Blocks that a kv_head of this weight reads: of none, or without a kappa, the mean share.
+  int32_t count(const SegmentRecord& record, std::optional<double> weight) const {
     const int32_t all = visible(record.segment);
     double share = density(record.segment);
     if (share >= 1) return all;
     // The text grows inside a pool, and what is read of it with it.
     const double kappa = record.pool.kappa * odds(share) / odds(record.pool.density);
-    if (kappa > 0 && weight > 0) share = share_of(kappa, weight);
+    if (kappa > 0 && weight.value_or(0) > 0) share = share_of(kappa, *weight);
     constexpr double kRounding = 1e-9;  // a whole number of blocks stays one
     const auto blocks = static_cast<int32_t>(std::ceil(share * all - kRounding));
     return std::min(all, std::max(blocks, std::max(1, options().local_budget / options().block)));
   }
+
+  // Do the places that its rows look at say who rates for a head? Not where an option does.
+  bool places_decide() const { return options().rank_queries == RankQueries::kAuto && options().few_places > 0; }
 };
 
 std::unique_ptr<PrefillMethod> make_entropy_method(const PrefillOptions& options, const PrefillShape& shape) {

@@ -18,8 +18,8 @@ RankedBy PrefillMethod::ranked_by(int32_t segment) const {
   return {.heads = !groups, .groups = groups};
 }
 
-BlockRanking PrefillMethod::ranking(const SegmentPlace& place, const SampleMeans& means, int64_t rated) const {
-  return ranking_for(options_, shape_, place, type_of(means), candidates(place, rated));
+BlockRanking PrefillMethod::ranking(const SegmentPlace& place, const SampleMeans& before, int64_t rated) const {
+  return ranking_for(options_, shape_, place, type_of(before), candidates(place, rated));
 }
 
 int64_t PrefillMethod::candidates(const SegmentPlace& place, int64_t rated) const {
@@ -30,9 +30,9 @@ void PrefillMethod::rank(const SegmentPlace& place, const PrefillHistory& histor
   begin_segment(history, record);
   for (size_t h = 0; h < record.heads.size(); ++h) {
     HeadRecord& head = record.heads[h];
-    const SampleMeans means = history.previous != nullptr ? history.previous->heads[h].means : SampleMeans{};
-    head.type = type_of(means);
-    head.ranking = ranking(place, means, rated_tokens(place, history, record, h));
+    const SampleMeans before = history.means_before(h);
+    head.type = type_of(before);
+    head.ranking = ranking(place, before, rated_tokens(place, history, record, h));
     head.ranking.latest = head.ranking.latest || !place.attends;
     EI_CHECK(head.ranking.latest || ranked_by(place.segment).allows(head.ranking.queries));
     head.ranking.sampling = place.sampled ? sampling() : Sampling::kNone;

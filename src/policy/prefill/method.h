@@ -48,7 +48,7 @@ struct HeadRecord {
   bool sampled = false;
   AttentionSample sample;
   // Carried to the next segment.
-  SampleMeans means;
+  SampleMeans means;  // with this segment's own sample, where there is one
   bool rigid = true;
   float budget = 0;  // tokens of earlier text
   // Decided.
@@ -98,6 +98,11 @@ struct SegmentPlace {
 struct PrefillHistory {
   const SegmentRecord* previous = nullptr;  // the layer's latest record before the run; null: none
   std::span<const LayerRecords> layers;     // all layers, complete up to the pool (see below) that the run is in
+
+  // What a kv_head had shown before the run.
+  SampleMeans means_before(size_t kv_head) const {
+    return previous != nullptr ? previous->heads[kv_head].means : SampleMeans{};
+  }
 };
 
 // Which queries the kv_heads of a segment may rank with.
@@ -148,8 +153,8 @@ class PrefillMethod {
   int32_t visible(int32_t segment) const { return segment * options_.grid().blocks_per_segment(); }
   // Folds the sample of a segment into a kv_head's means. Here: what types of heads are told by.
   virtual void fold(int32_t segment, const AttentionSample& sample, SampleMeans& means) const;
-  // How the blocks of a kv_head that has shown this are ranked, `rated` being its rated_tokens().
-  virtual BlockRanking ranking(const SegmentPlace& place, const SampleMeans& means, int64_t rated) const;
+  // How the blocks of a kv_head that has shown this before the segment are ranked, `rated` being its rated_tokens().
+  virtual BlockRanking ranking(const SegmentPlace& place, const SampleMeans& before, int64_t rated) const;
   // The tokens that a kv_head rates for which not all are rated, those of the largest upper bounds, when it wants this
   // many; 0: all.
   virtual int64_t candidates(const SegmentPlace& place, int64_t rated) const;
