@@ -95,7 +95,7 @@ bool bench(const Case& item, const Settings& settings, int threads, const Roofli
   if (shape.tokens > 4) {
     const double fp16 = item.variant->name == "neonfp16" ? 2 : 1;  // twice the lanes
     const double ceiling = bf16 ? roofline.bf16_flops : fp16 * roofline.fp32_flops;
-    std::printf(" gflops=%-6.1f peak_share=%.2f", flops * 1e-9, flops / ceiling);
+    std::printf(" gflops=%-6.1f roofline_share=%.2f", flops * 1e-9, flops / ceiling);
   } else {
     std::printf(" gbytes_s=%-5.1f read_share=%.2f", bytes * 1e-9, bytes / roofline.read_bytes_per_s);
   }
@@ -108,7 +108,7 @@ int run(const Settings& settings) {
   bool right = true;
   for (const int threads : settings.threads) {
     const Roofline roofline = measure_roofline(threads).value();
-    std::printf("peak     threads=%d fp32_gflops=%.1f bf16_gflops=%.1f read_gbytes_s=%.1f\n", threads,
+    std::printf("roofline threads=%d fp32_gflops=%.1f bf16_gflops=%.1f read_gbytes_s=%.1f\n", threads,
                 roofline.fp32_flops * 1e-9, roofline.bf16_flops * 1e-9, roofline.read_bytes_per_s * 1e-9);
     for (const AttentionVariant* variant : attention_variants()) {
       const bool wanted = settings.variant.empty() ? variant->name != "scalar" : settings.variant == variant->name;

@@ -108,7 +108,7 @@ double sample_error(Matrix x, const std::vector<float>& w, Matrix y, DType numbe
 
 // The providers take turns, call by call, so that all of them see the same weather.
 Result<bool> bench(const std::vector<Provider>& providers, int64_t m, int64_t k, int64_t n, ThreadPool& pool,
-                   const Settings& settings, double peak_flops) {
+                   const Settings& settings, double bf16_flops) {
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
   std::vector<float> x(static_cast<size_t>(m * k));
@@ -132,10 +132,10 @@ Result<bool> bench(const std::vector<Provider>& providers, int64_t m, int64_t k,
     all_right = all_right && right;
     const double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) / one.best;
     std::printf(
-        "gemm dense=%-15s threads=%d rows=%-5lld k=%-5lld n=%-5lld gflops=%-6.1f peak_share=%.2f pack_share=%.2f "
+        "gemm dense=%-15s threads=%d rows=%-5lld k=%-5lld n=%-5lld gflops=%-6.1f roofline_share=%.2f pack_share=%.2f "
         "max_error=%.1e%s\n",
         one.provider.name.c_str(), pool.size(), static_cast<long long>(m), static_cast<long long>(k),
-        static_cast<long long>(n), flops * 1e-9, flops / peak_flops, one.best_pack / one.best, error,
+        static_cast<long long>(n), flops * 1e-9, flops / bf16_flops, one.best_pack / one.best, error,
         right ? "" : " WRONG");
     std::fflush(stdout);
   }
@@ -179,8 +179,8 @@ int run(const Settings& settings) {
   bool right = true;
   for (const int threads : settings.threads) {
     ThreadPool pool(threads);
-    const double peak = kernels::measure_roofline(threads).value().bf16_flops;
-    std::printf("peak threads=%d bf16_gflops=%.1f\n", threads, peak * 1e-9);
+    const double bf16_flops = kernels::measure_roofline(threads).value().bf16_flops;
+    std::printf("roofline threads=%d bf16_gflops=%.1f\n", threads, bf16_flops * 1e-9);
     for (const int64_t rows : settings.rows) {
       for (const std::string& shape : settings.shapes) {
         long long k = 0;
@@ -189,7 +189,7 @@ int run(const Settings& settings) {
           std::fprintf(stderr, "gemm_bench: a shape is KxN, not '%s'\n", shape.c_str());
           return 2;
         }
-        const Result<bool> done = bench(providers, rows, k, n, pool, settings, peak);
+        const Result<bool> done = bench(providers, rows, k, n, pool, settings, bf16_flops);
         if (!done.ok()) {
           std::fprintf(stderr, "gemm_bench: %s\n", done.error().message.c_str());
           return 1;

@@ -15,8 +15,9 @@ namespace ei::cli {
 namespace {
 using Json = nlohmann::ordered_json;
 
-Json peak_object(const MachineRoofline& peak) {
-  return {{"fma_gflops", peak.fma_gflops}, {"matrix_gflops", peak.matrix_gflops}, {"read_gbs", peak.read_gbs}};
+Json roofline_object(const MachineRoofline& roofline) {
+  return {
+      {"fma_gflops", roofline.fma_gflops}, {"matrix_gflops", roofline.matrix_gflops}, {"read_gbs", roofline.read_gbs}};
 }
 
 Json to_object(const BenchRow& row) {
@@ -58,10 +59,10 @@ Json to_object(const BenchRow& row) {
                  {"compress_ms", row.compress_ms},
                  {"compression_ms", row.compression_ms},
                  {"peak_rss_bytes", row.peak_rss}};
-  if (row.peak) {
+  if (row.roofline) {
     object["gflops"] = row.gflops;
     object["read_gbs"] = row.read_gbs;
-    object["peak"] = peak_object(*row.peak);
+    object["roofline"] = roofline_object(*row.roofline);
     object["share"] = row.share();
   }
   return object;
@@ -99,7 +100,7 @@ std::string padded(const std::string& text) { return std::string(text.size() < 2
 
 std::string table_line(const BenchRow& row) {
   const MeanDeviation ts = mean_deviation(row.samples_ts());
-  const std::string share = row.peak ? str_format(" (%.1f %% of peak)", 100 * row.share()) : "";
+  const std::string share = row.roofline ? str_format(" (%.1f %% of roofline)", 100 * row.share()) : "";
   return str_format("| %-24s | %9s | %8.2f M | %-9s | %7lld | %-12s | %16s | %s |\n", row.model_type.c_str(),
                     format_bytes(static_cast<double>(row.model_bytes)).c_str(),
                     static_cast<double>(row.parameters) / 1e6, row.backend.c_str(),
@@ -136,7 +137,7 @@ std::vector<BenchCase> bench_cases(const Settings& settings) {
   return cases;
 }
 
-std::string peak_json(const MachineRoofline& peak) { return dump(peak_object(peak), -1); }
+std::string roofline_json(const MachineRoofline& roofline) { return dump(roofline_object(roofline), -1); }
 
 std::vector<double> BenchRow::samples_ts() const {
   std::vector<double> rates;
@@ -147,9 +148,9 @@ std::vector<double> BenchRow::samples_ts() const {
 }
 
 double BenchRow::share() const {
-  if (!peak) return 0;
-  if (test.n_gen > 0) return peak->read_gbs > 0 ? read_gbs / peak->read_gbs : 0;
-  const double best = std::max(peak->fma_gflops, peak->matrix_gflops);
+  if (!roofline) return 0;
+  if (test.n_gen > 0) return roofline->read_gbs > 0 ? read_gbs / roofline->read_gbs : 0;
+  const double best = std::max(roofline->fma_gflops, roofline->matrix_gflops);
   return best > 0 ? gflops / best : 0;
 }
 

@@ -30,7 +30,7 @@ struct MachineRoofline {
   double matrix_gflops = 0;  // bf16 matrix instructions; 0 where there are none
   double read_gbs = 0;       // memory
 };
-std::string peak_json(const MachineRoofline& peak);
+std::string roofline_json(const MachineRoofline& roofline);
 
 struct BenchRow {
   BenchCase test;
@@ -55,13 +55,13 @@ struct BenchRow {
   int64_t evicted = 0;        // slots, over all layers and kv_heads
   double compress_ms = 0;     // per repetition
   double compression_ms = 0;  // of one compression, on the average over all
-  int64_t peak_rss = 0;
-  double gflops = 0;    // prompts: arithmetic per second
-  double read_gbs = 0;  // generation: bytes of weights and cache per second
-  std::optional<MachineRoofline> peak;
+  int64_t peak_rss = 0;       // the most memory that was resident, bytes
+  double gflops = 0;          // prompts: arithmetic per second
+  double read_gbs = 0;        // generation: bytes of weights and cache per second
+  std::optional<MachineRoofline> roofline;
 
   std::vector<double> samples_ts() const;  // tokens per second
-  double share() const;                    // of the machine's peak; 0 when it was not measured
+  double share() const;                    // of the roofline; 0 when it was not measured
 };
 
 struct MeanDeviation {

@@ -31,15 +31,15 @@ TEST(BenchRow, RatesAreTokensPerSecond) {
   EXPECT_EQ(mean_deviation({4}).deviation, 0);
 }
 
-TEST(BenchRow, ShareIsOfMatrixPeakForPromptsAndOfMemoryForGeneration) {
+TEST(BenchRow, ShareIsOfMatrixArithmeticForPromptsAndOfMemoryForGeneration) {
   BenchRow row;
   row.gflops = 50;
   row.read_gbs = 5;
   row.test.n_prompt = 1;
   EXPECT_EQ(row.share(), 0);
-  row.peak = MachineRoofline{.fma_gflops = 100, .matrix_gflops = 200, .read_gbs = 20};
+  row.roofline = MachineRoofline{.fma_gflops = 100, .matrix_gflops = 200, .read_gbs = 20};
   EXPECT_EQ(row.share(), 0.25);
-  row.peak->matrix_gflops = 0;
+  row.roofline->matrix_gflops = 0;
   EXPECT_EQ(row.share(), 0.5);
   row.test.n_prompt = 0;
   row.test.n_gen = 1;

@@ -187,7 +187,7 @@ class Bench {
 Result<int> run_cases(const CommandContext& context, std::vector<BenchCase>& cases) {
   BenchOutput output(context.settings.output);
   std::unique_ptr<Engine> engine;
-  std::optional<MachineRoofline> peak;
+  std::optional<MachineRoofline> roofline;
   int64_t loaded_threads = -1;
   for (BenchCase& test : cases) {
     if (test.threads == 0) test.threads = usable_cores();
@@ -199,8 +199,8 @@ Result<int> run_cases(const CommandContext& context, std::vector<BenchCase>& cas
       EI_ASSIGN_OR_RETURN(engine, load_engine(settings, context.console));
       if (loaded_threads < 0) name_default_model(settings, context.console);
       loaded_threads = test.threads;
-      if (settings.peak) {
-        EI_ASSIGN_OR_RETURN(peak, measure(test.threads));
+      if (settings.roofline) {
+        EI_ASSIGN_OR_RETURN(roofline, measure(test.threads));
       }
     }
     // To the last row: an interrupt between two of them must not cut the output off.
@@ -211,11 +211,11 @@ Result<int> run_cases(const CommandContext& context, std::vector<BenchCase>& cas
       context.console.print(output.end());  // rows that are finished stay readable
       return row.error();
     }
-    row->peak = peak;
+    row->roofline = roofline;
     if (!context.console.print(output.row(*row))) return exit_code(ErrorKind::kRuntime);
   }
   context.interrupts.enter(Interrupts::Phase::kOutside);
-  if (peak && context.settings.output == "md") context.console.print("\npeak: " + peak_json(*peak));
+  if (roofline && context.settings.output == "md") context.console.print("\nroofline: " + roofline_json(*roofline));
   return context.console.print(output.end()) ? 0 : exit_code(ErrorKind::kRuntime);
 }
 }  // namespace
@@ -223,11 +223,12 @@ Result<int> run_cases(const CommandContext& context, std::vector<BenchCase>& cas
 Result<int> command_bench(const CommandContext& context) {
   std::vector<BenchCase> cases = bench_cases(context.settings);
   if (!cases.empty()) return run_cases(context, cases);
-  if (!context.settings.peak) return Error{ErrorKind::kUsage, "nothing to measure: --n-prompt and --n-gen are both 0"};
+  if (!context.settings.roofline)
+    return Error{ErrorKind::kUsage, "nothing to measure: --n-prompt and --n-gen are both 0"};
   if (context.settings.bench_threads.size() > 1)
-    return Error{ErrorKind::kUsage, "--peak alone measures one number of threads at a time"};
-  EI_ASSIGN_OR_RETURN(const MachineRoofline peak, measure(context.settings.bench_threads.front()));
-  return context.console.print_line(peak_json(peak)) ? 0 : exit_code(ErrorKind::kRuntime);
+    return Error{ErrorKind::kUsage, "--roofline alone measures one number of threads at a time"};
+  EI_ASSIGN_OR_RETURN(const MachineRoofline roofline, measure(context.settings.bench_threads.front()));
+  return context.console.print_line(roofline_json(roofline)) ? 0 : exit_code(ErrorKind::kRuntime);
 }
 
 }  // namespace ei::cli

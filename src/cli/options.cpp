@@ -233,8 +233,8 @@ std::vector<Option> bench_options() {
        choice(&Settings::output, {"md", "csv", "json", "jsonl"})},
       {"--json", "", "the same as --output json", kBench, json_output()},
       {"--no-warmup", "", "no untimed run in front", kBench, toggle(&Settings::no_warmup)},
-      {"--peak", "", "measure the machine's peak and the share of it that was reached", kBench,
-       toggle(&Settings::peak)},
+      {"--roofline", "", "measure what the machine's arithmetic and memory deliver, and the share that was reached",
+       kBench, toggle(&Settings::roofline)},
   };
 }
 

@@ -102,7 +102,7 @@ struct Settings {
   int64_t repetitions = 5;
   std::string output = "md";
   bool no_warmup = false;
-  bool peak = false;
+  bool roofline = false;
 
   // perplexity
   int64_t ppl_ctx_size = 512;

@@ -52,8 +52,8 @@ TEST(Threads, MoreThanCoresAreNotTaken) {
   EXPECT_EQ(parse(bench.out)[0]["n_threads"], usable_cores()) << bench.out;
 }
 
-TEST(PeakMeter, SaysWhatIsMissing) {
-  const std::vector<std::string> arguments = {"bench", "--peak", "-p", "0", "-n", "0", "-t"};
+TEST(RooflineMeter, SaysWhatIsMissing) {
+  const std::vector<std::string> arguments = {"bench", "--roofline", "-p", "0", "-n", "0", "-t"};
   std::vector<std::string> memory = arguments;
   memory.push_back("1");
   expect_line(run(Invocation{.arguments = memory, .address_space = int64_t{400} << 20}), 4, "out of memory");

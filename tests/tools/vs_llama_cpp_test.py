@@ -22,7 +22,7 @@ print(json.dumps({{"n_prompt": flag("-p"), "n_gen": flag("-n"), "n_depth": flag(
 open(__file__ + ".calls", "a").write(" ".join(words) + "\\n")
 """
 OURS = {"method": "full", "density": 1.0, "share": 0.25,
-        "peak": {"fma_gflops": 100.0, "matrix_gflops": 400.0, "read_gbs": 20.0}}
+        "roofline": {"fma_gflops": 100.0, "matrix_gflops": 400.0, "read_gbs": 20.0}}
 
 
 class WithFakes(unittest.TestCase):
@@ -54,11 +54,11 @@ class VsLlamaCpp(WithFakes):
             self.assertEqual(lines[1]["rounds"], 2)
             self.assertEqual(lines[1]["pass"], code == 0)
 
-    def test_reports_the_share_of_the_measured_peak(self):
+    def test_reports_the_share_of_the_measured_roofline(self):
         self.fake("entropyinfer", 1000.0)
         done, lines = self.compare("needle-tg128", "--rounds", "1")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual((lines[1]["share_of_peak"], lines[1]["peak"]), (0.25, OURS["peak"]))
+        self.assertEqual((lines[1]["share_of_roofline"], lines[1]["roofline"]), (0.25, OURS["roofline"]))
 
     def test_asks_both_for_the_same_work_in_turns(self):
         self.fake("entropyinfer", 1000.0)
@@ -66,7 +66,7 @@ class VsLlamaCpp(WithFakes):
         model = ROOT / "assets/needle-14m-128k-q8_0.gguf"
         work = f"-m {model} -p 0 -n 64 -d 16384 -t 2 -r 3 -o jsonl --no-warmup"
         self.assertEqual((self.folder / "llama-bench.calls").read_text().splitlines(), [f"-fa 1 {work}"] * 2)
-        self.assertEqual((self.folder / "entropyinfer.calls").read_text().splitlines(), [f"bench --peak {work}"] * 2)
+        self.assertEqual((self.folder / "entropyinfer.calls").read_text().splitlines(), [f"bench --roofline {work}"] * 2)
 
     def test_refuses_a_result_of_a_lossy_method(self):
         self.fake("entropyinfer", 900.0, {"method": "entropyinfer", "density": 0.2})

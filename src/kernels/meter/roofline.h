@@ -1,5 +1,5 @@
-// The roofline meter: what this machine's arithmetic and memory really deliver, so that benchmarks can say "share of
-// peak".
+// The roofline meter: what this machine's arithmetic and memory really deliver, so that benchmarks can say which
+// share of it they reach.
 #pragma once
 
 #include <cstdint>
