@@ -25,7 +25,7 @@ namespace ei::cli {
 
 namespace {
 constexpr int64_t kBuckets = 8;          // of a text that is read
-constexpr int64_t kFirstGenerated = 32;  // tokens of the first bucket behind a prompt: the standard gap
+constexpr int64_t kFirstGenerated = 32;  // tokens of the first bucket behind a prompt: two of them are the standard gap
 
 class Scorer {
  public:

@@ -107,10 +107,10 @@ TEST(KvMethod, TheEntropyBehindTheSinksIsThatOfTheRestAlone) {
   EXPECT_NEAR(rating.rest_entropy, entropy_from(4, 0.3), 1e-5);
   EXPECT_NEAR(rating.state(8).rest_entropy, rating.rest_entropy, 0);
   // All on the sinks: nothing is left to be spread.
-  const Floats resting = {1, 0, 0, 0, 0, 0, 0, 0};
+  const Floats on_sinks = {1, 0, 0, 0, 0, 0, 0, 0};
   const Floats none = {0};
   EXPECT_EQ(
-      method->rate({.layer = 0, .lengths = lengths, .attention = resting.data(), .stride = 8, .row_entropy = none})
+      method->rate({.layer = 0, .lengths = lengths, .attention = on_sinks.data(), .stride = 8, .row_entropy = none})
           .rest_entropy,
       0);
 }
