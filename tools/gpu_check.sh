@@ -40,13 +40,14 @@
 # the source, and racecheck wants EI_CHECK_RACE_BUILD as well.
 set -euo pipefail
 
-# Headers of Boost that the server and its tests take, by what the compiler reads; a few are chosen by the compiler's version.
+# Headers of Boost that the server and its tests take, by what the compiler reads; the rest of those parts that ask the
+# compiler what it can besides, since the other one is of another version.
 boost_headers() {
   local root=$1 include=${2%/boost} tls=()
   [ -f "$include/openssl/ssl.h" ] && tls=(-DEI_HAVE_TLS)
   (cd "$root" && grep -rlE '#include <boost/' src/server tests/server | xargs "${CXX:-g++}" -std=c++20 -M -MG "${tls[@]}" -I src -x c++) |
     tr -s ' \\' '\n' | grep "^$include/boost/" | sed "s,^$include/,," | sort -u
-  (cd "$include" && find boost/config boost/predef boost/version.hpp -type f)
+  (cd "$include" && find boost/asio boost/beast boost/config boost/core boost/predef boost/system boost/version.hpp -type f)
 }
 
 pack() {
