@@ -1,7 +1,6 @@
 // The time of every kernel of a program, from CUPTI's activity records: a library that the driver loads.
 //
-//   g++ -std=c++20 -O2 -shared -fPIC labs/cuda/kernel_times.cpp -o kernel_times.so -I CUDA/include -L CUDA/lib64
-//   -lcupti CUDA_INJECTION64_PATH=./kernel_times.so PROGRAM
+//   CUDA_INJECTION64_PATH=build/cuda/bin/kernel_times.so PROGRAM
 //
 // Printed to stderr when the program ends.
 #include <cupti.h>
@@ -67,7 +66,7 @@ void print() {
 
 }  // namespace
 
-extern "C" int InitializeInjection() {
+extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
   if (cuptiActivityRegisterCallbacks(request, complete) != CUPTI_SUCCESS) return 0;
   if (cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) != CUPTI_SUCCESS) return 0;
   std::atexit(print);

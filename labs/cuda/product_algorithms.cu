@@ -1,7 +1,5 @@
 // Is the first way to multiply that cuBLASLt's heuristic names the fastest one? Times the first sixteen for the prompt
 // products of an 8B shape, bf16 in, sums in f32.
-//
-//   nvcc -std=c++20 -O2 labs/cuda/product_algorithms.cu -o product_algorithms -lcublasLt; ./product_algorithms
 #include <cublasLt.h>
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
