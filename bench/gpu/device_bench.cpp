@@ -40,6 +40,7 @@ struct Settings {
   int64_t warm = 8192;
   int64_t batch = 0;  // tokens of a chunk; 0: the engine's choice
   int rounds = 5;
+  int first_rounds = 0;  // of the first method; 0: as many
 };
 
 struct Request {
@@ -186,6 +187,8 @@ Status run(const Settings& settings) {
     std::map<std::string, std::vector<Request>> requests;
     for (int round = cold ? -1 : 0; round < settings.rounds; ++round) {
       for (const std::string& name : settings.methods) {
+        const bool enough = settings.first_rounds > 0 && round >= settings.first_rounds;
+        if (enough && name == settings.methods.front()) continue;
         EI_ASSIGN_OR_RETURN(Request request,
                             ask(*engine, settings, round < 0 ? settings.warm : length, name, traces[name].get()));
         if (round >= 0) requests[name].push_back(std::move(request));
@@ -218,6 +221,7 @@ int main(int argc, char** argv) {
   app.add_option("--cache", settings.cache, "type of the cache")->check(CLI::IsMember({"f32", "f16", "bf16", "fp8"}));
   app.add_option("-n,--generate", settings.generate, "tokens")->capture_default_str();
   app.add_option("-r,--rounds", settings.rounds, "the median counts")->capture_default_str();
+  app.add_option("--first-rounds", settings.first_rounds, "of the first method, where it is slow (0: as many)");
   app.add_option("-b,--batch", settings.batch, "tokens of a chunk (0: the engine's choice)");
   app.add_option("--warm", settings.warm, "tokens of one request before them")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
