@@ -8,34 +8,12 @@
 #include "parity/logits_compare.h"
 #include "parity/parity_bounds.h"
 #include "parity/parity_models.h"
+#include "parity/parity_texts.h"
 
 namespace ei::testing {
 namespace {
 
 constexpr int kTokens = 64;
-
-std::vector<int32_t> tokens_of(const Engine& engine, const std::string& text) {
-  auto tokens = engine.tokenizer().tokenize(text, {.add_bos_eos = true, .parse_special = false});
-  EXPECT_TRUE(tokens.ok());
-  return tokens.ok() ? std::move(tokens).value() : std::vector<int32_t>{};
-}
-
-std::string prose(int sentences) {
-  std::string text;
-  for (int i = 0; i < sentences; ++i) {
-    text += "The ferry left the harbour before dawn, and the lamp of the mill " + std::to_string(i * 37 % 100) +
-            " burned until the miller came down to the water. ";
-  }
-  return text + "What did the miller see when he";
-}
-
-// A text whose continuation leaves no doubt: a round of words that has gone by many times.
-std::string round_of_words(int rounds) {
-  std::string text;
-  for (int i = 0; i < rounds; ++i)
-    text += "the river and the lamp, the bridge and the mill, the garden and the gate;\n";
-  return text + "the river and";
-}
 
 // Equal, or parted where the two words weighed the same within the rounding of the weights' own arithmetic: products on
 // quantised weights round the activations too, so that libllama itself gives other logits when its batch size changes
