@@ -101,6 +101,12 @@ TEST(ServerMistakes, OfJsonAndHttpAreRefused) {
   EXPECT_EQ(body_status("[1]"), 400);
   EXPECT_EQ(body_status("{\"prompt\": \"\xff\"}"), 400);
   EXPECT_EQ(body_status("{\"prompt\":" + std::string(3000, '[') + std::string(3000, ']') + "}"), 400);
+  const auto nested = [&](size_t levels) {
+    return "{\"prompt\": \"[[\", \"n_predict\": 1, \"x\": " + std::string(levels - 1, '[') +
+           std::string(levels - 1, ']') + "}";
+  };
+  EXPECT_EQ(body_status(nested(64)), 200);
+  EXPECT_EQ(body_status(nested(65)), 400);
   EXPECT_EQ(raw("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").status, 400);
   const auto header = [&](size_t bytes) { return "X: " + std::string(bytes, 'x') + "\r\n"; };
   EXPECT_EQ(raw("GET /health HTTP/1.1\r\n" + header(8000) + "\r\n").status, 200);

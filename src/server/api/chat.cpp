@@ -35,6 +35,11 @@ bool ends_with_think(std::string_view text) {
   return last != std::string_view::npos && text.substr(0, last + 1).ends_with(kThink);
 }
 
+// As llama.cpp names them; all but none are the same here.
+bool is_reasoning_format(std::string_view name) {
+  return name == "none" || name == "auto" || name == "deepseek" || name == "deepseek-legacy";
+}
+
 // Templates whose calls nobody could read tell of tools in words.
 void tell_of_tools(const Tools& tools, std::vector<text::Message>& messages, text::TemplateExtras& extras) {
   if (!tools.any()) return;
@@ -66,6 +71,7 @@ ChatPrompt read_chat(Fields& fields, const Api& api, bool wants_text) {
   if (continues_asked && adds_asked)
     fields.fail("continue_final_message", "and 'add_generation_prompt' exclude each other");
   const std::string format = fields.text("reasoning_format", api.options.parts_thoughts ? "auto" : "none");
+  if (!is_reasoning_format(format)) fields.fail("reasoning_format", "must be none, auto or deepseek");
   if (fields.error()) return prompt;
   // An answer that has been begun is gone on with.
   const text::Message& last = messages.back();
@@ -82,8 +88,9 @@ ChatPrompt read_chat(Fields& fields, const Api& api, bool wants_text) {
     }
   }
   const bool adds = continues || adds_asked;
+  const bool tools_spell = !api.tokenizer().find_control_text(extras.tools).empty();
   const auto refuse = [&](const Error& error) {
-    fields.fail(from_engine({ErrorKind::kUsage, error.message}));
+    fields.fail({.message = error.message, .param = tools_spell ? "tools" : "messages"});
     return prompt;
   };
   prompt.style = {.calls = tools.style, .parts_thoughts = format != "none"};

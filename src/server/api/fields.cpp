@@ -1,5 +1,6 @@
 #include "server/api/fields.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "text/json_schema.h"
@@ -9,10 +10,37 @@ namespace ei::server {
 
 namespace {
 constexpr int kMaxDepth = 64;
+constexpr int64_t kMaxLookups = 100'000'000;  // a fraction of a second
+
+// Members keep their order, so that to find one takes a walk along those before it: an object of n members is read in
+// n^2 / 2 steps. At most that many, of all objects together, which are not nested too deeply.
+int64_t lookups_of(std::string_view json) {
+  int64_t lookups = 0;
+  int64_t members[kMaxDepth + 1] = {};  // so far, of the objects that are open
+  int depth = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      in_string = c != '"';
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '{' || c == '[') {
+      depth = std::min(depth + 1, kMaxDepth);
+      members[depth] = 0;
+    } else if (c == '}' || c == ']') {
+      depth = std::max(depth - 1, 0);
+    } else if (c == ':') {
+      lookups += members[depth]++;
+    }
+  }
+  return lookups;
 }
+}  // namespace
 
 Json parse_inner(const std::string& text) {
-  if (text::json_depth(text) > kMaxDepth) return Json(Json::value_t::discarded);
+  if (text::json_depth(text) > kMaxDepth || lookups_of(text) > kMaxLookups) return Json(Json::value_t::discarded);
   return Json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
 
@@ -20,6 +48,10 @@ Body parse_body(const std::string& text) {
   Body body;
   if (text::json_depth(text) > kMaxDepth) {
     body.error = ApiError{.message = str_format("the body is nested deeper than %d levels", kMaxDepth)};
+    return body;
+  }
+  if (lookups_of(text) > kMaxLookups) {
+    body.error = ApiError{.message = "the body has objects of too many members: one may have 10000"};
     return body;
   }
   if (size_t offset = 0; !text::valid_utf8(text, &offset)) {

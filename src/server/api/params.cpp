@@ -164,10 +164,11 @@ Params read_params(Fields& fields, const ParamLimits& limits, const text::Tokeni
   read_method(fields, limits, params.method);
   params.stream = fields.flag("stream", false);
   if (const Json* options = fields.find("stream_options")) {
-    if (options->is_object()) {
-      params.include_usage = options->value("include_usage", Json(false)) == Json(true);
-    } else {
-      fields.fail("stream_options", "must be an object");
+    const Json usage = options->is_object() ? options->value("include_usage", Json(nullptr)) : Json(0);
+    if (usage.is_boolean()) {
+      params.include_usage = usage.get<bool>();
+    } else if (!usage.is_null()) {
+      fields.fail("stream_options", "must be an object whose 'include_usage' is true or false");
     }
   }
   params.choices = static_cast<int>(fields.whole("n", 1, 1, kMaxChoices));

@@ -1,5 +1,4 @@
 // /v1/responses: OpenAI's newer shape of a chat.
-#include <algorithm>
 #include <utility>
 
 #include "server/api/api.h"
@@ -237,8 +236,10 @@ void read_text_format(Fields& fields, Params& params) {
 // By the name that the client used.
 ApiError in_its_words(ApiError error) {
   if (error.param != "messages") return error;
-  const std::string_view said = error.message;
-  return invalid_field("input", std::string(said.substr(std::min(said.find(' '), said.size() - 1) + 1)));
+  error.param = "input";
+  const std::string name = "'messages'";
+  if (error.message.starts_with(name)) error.message.replace(0, name.size(), "'input'");
+  return error;
 }
 }  // namespace
 

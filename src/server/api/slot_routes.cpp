@@ -1,5 +1,6 @@
 // /slots/ID?action=save|restore|erase: what a slot holds, to disk and back.
 #include <filesystem>
+#include <string_view>
 
 #include "base/clock.h"
 #include "base/parse.h"
@@ -25,7 +26,11 @@ void route_slot_action(const Call& call) {
   const double start = now_s();
   const auto answer = [reply = call.reply, id, start](const char* count, const char* how, const std::string& name) {
     return [=](const Result<int64_t>& tokens) {
-      if (!tokens.ok()) return reply->send(from_engine(tokens.error()).to_response());
+      if (!tokens.ok()) {
+        ApiError error = from_engine(tokens.error());
+        if (error.status == 400) error.param = count == std::string_view("n_restored") ? "filename" : "id_slot";
+        return reply->send(error.to_response());
+      }
       Json json = {{"id_slot", id}, {count, *tokens}, {"timings", {{how, (now_s() - start) * 1e3}}}};
       if (!name.empty()) json["filename"] = name;
       reply->send({.body = dump(json)});
