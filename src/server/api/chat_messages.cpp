@@ -17,7 +17,7 @@ bool is_text_part(const Json& part) {
 void fail_content(Fields& fields) { fields.fail("messages", "may hold texts only: this model reads nothing else"); }
 
 // A text, or a list of parts that are texts, here or left at /texts before.
-std::string read_content(Fields& fields, TextShelf& shelf, const Json& content) {
+std::string read_content(Fields& fields, TextShelf& shelf, const Json& content, const char* between = "\n") {
   if (content.is_string()) return content.get<std::string>();
   std::string text;
   if (content.is_array()) {
@@ -28,7 +28,7 @@ std::string read_content(Fields& fields, TextShelf& shelf, const Json& content) 
         fail_content(fields);
         return {};
       }
-      text += (text.empty() ? "" : "\n") + (left != nullptr ? *left : part["text"].get<std::string>());
+      text += (text.empty() ? "" : between) + (left != nullptr ? *left : part["text"].get<std::string>());
     }
     return text;
   }
@@ -64,7 +64,9 @@ class MessageReader {
  public:
   MessageReader(Fields& fields, TextShelf& shelf) : fields_(fields), shelf_(shelf) {}
 
-  void read(const Json& message) {
+  // `last`: of the chat. An answer that was begun in parts is gone on with, and its parts are paragraphs, as in
+  // llama-server.
+  void read(const Json& message, bool last) {
     const std::string role = message["role"].get<std::string>();
     const Json content = message.value("content", Json(nullptr));
     if (holds_blocks(content)) return read_blocks(role, content);
@@ -74,7 +76,8 @@ class MessageReader {
     for (const char* name : {"reasoning_content", "tool_call_id", "name"})
       if (message.contains(name) && message[name].is_string()) more[name] = message[name];
     const bool calls_alone = content.is_null() && more.contains("tool_calls");
-    add(role, calls_alone ? std::string() : read_content(fields_, shelf_, content), more);
+    const char* between = last && role == "assistant" ? "\n\n" : "\n";
+    add(role, calls_alone ? std::string() : read_content(fields_, shelf_, content, between), more);
   }
   std::vector<text::Message> messages{};
 
@@ -144,7 +147,7 @@ std::vector<text::Message> read_messages(Fields& fields, TextShelf& shelf) {
       fields.fail("messages", "must be objects with a 'role'");
       return {};
     }
-    reader.read(message);
+    reader.read(message, &message == &given->back());
     if (fields.error()) return {};
   }
   // Blocks of hidden thoughts alone say nothing, and whoever asks for the last message needs one.

@@ -148,16 +148,20 @@ class MessagesFormat : public Format {
   bool called_ = false;
 };
 
-// The same chat in OpenAI's shape: `system` becomes the first message.
+// The same chat in OpenAI's shape: `system` becomes the first message. Nobody has to have said anything: llama-server
+// answers an empty list, too.
 Json as_chat(const Json& body) {
   Json chat = body;
   const Json system = body.value("system", Json(nullptr));
-  const Json messages = body.value("messages", Json(nullptr));
-  if (system.is_null() || !messages.is_array()) return chat;
-  chat["messages"] = Json::array({{{"role", "system"}, {"content", system}}});
-  for (const Json& message : messages) chat["messages"].push_back(message);
+  Json messages = body.value("messages", Json(nullptr));
+  if (!messages.is_array()) return chat;
+  if (messages.empty()) messages.push_back({{"role", "user"}, {"content", ""}});
+  chat["messages"] = Json::array();
+  if (!system.is_null()) chat["messages"].push_back({{"role", "system"}, {"content", system}});
+  for (Json& message : messages) chat["messages"].push_back(std::move(message));
   return chat;
 }
+
 void check_system(Fields& fields) {
   const Json* system = fields.find("system");
   if (system != nullptr && !system->is_string() && !system->is_array())
