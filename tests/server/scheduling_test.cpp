@@ -1,9 +1,11 @@
 // Many at a time: nobody waits long for anybody, and nobody's answer depends on the others.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
+#include <vector>
 
 #include "base/clock.h"
 #include "server/test_server.h"
@@ -177,6 +179,39 @@ TEST(ServerScheduling, AStreamTellsOfItsPromptAndIsNeverSilentForLong) {
   EXPECT_NE(late.body.find("time was over"), std::string::npos) << late.body;
   const json cut = server.post("/completion", {{"prompt", "a b"}, {"ignore_eos", true}, {"timeout", 0.3}}).json();
   EXPECT_EQ(cut["stop_type"], "limit") << cut;
+}
+
+// The median of some requests for /health, in seconds.
+double health_takes(uint16_t port, int asked) {
+  std::vector<double> took;
+  for (int i = 0; i < asked; ++i) {
+    const double begun = now_s();
+    EXPECT_NE(get(port, "/health").status, 0);
+    took.push_back(now_s() - begun);
+  }
+  std::nth_element(took.begin(), took.begin() + asked / 2, took.end());
+  return took[static_cast<size_t>(asked / 2)];
+}
+
+// Where the machine itself is slow, the measure is a server that does nothing but answer, asked at the same time.
+TEST(ServerScheduling, HealthIsAnsweredAtOnceWhileAPromptIsRead) {
+  const TestServer server;
+  auto idle = Server::listen(test_options());
+  ASSERT_TRUE(idle.ok()) << idle.error().message;
+  Client client(server.port());
+  const json request = {{"prompt", long_text(9000)}, {"n_predict", 1}, {"stream", true}, {"return_progress", true}};
+  client.send(request_text("POST", "/completion", request.dump()));
+  client.read_until("prompt_progress");
+  double beside = 0;
+  double alone = 0;
+  for (int round = 0; round < 5; ++round) {
+    beside += health_takes(server.port(), 9) / 5;
+    alone += health_takes((*idle)->port(), 9) / 5;
+  }
+  bool reading = false;
+  for (const json& slot : server.get("/slots").json()) reading = reading || slot["is_reading"].get<bool>();
+  EXPECT_TRUE(reading) << "the prompt was read before everything was asked: " << beside << " s and " << alone << " s";
+  EXPECT_LT(beside, std::max(0.05, 10 * alone)) << "alone " << alone;
 }
 
 TEST(ServerScheduling, StoppingFinishesWhatIsUnderWay) {

@@ -151,9 +151,33 @@ def keys(program):
                 server.close()
 
 
+def stopping(program):
+    """SIGTERM while a stream runs: nobody new is let in, the stream ends whole, and the program with 0."""
+    server = Server(program)
+    try:
+        client = Client(server.url)
+        body = {"prompt": "The old woman walked", "n_predict": 3000, "ignore_eos": True, "stream": True}
+        whole = client.ask("/completion", {**body, "stream": False, "n_predict": 40})["content"]
+        connection, answer = client.open("/completion", body)
+        pieces = [json.loads(answer.readline()[6:])]
+        server.process.terminate()
+        while client.open("/health", None)[1].status != 503:
+            time.sleep(0.01)
+        for line in answer:
+            if line.startswith(b"data: {"):
+                pieces.append(json.loads(line[6:]))
+        connection.close()
+        assert pieces[-1]["stop"] and pieces[-1]["tokens_predicted"] == 3000, pieces[-1]
+        assert "".join(piece["content"] for piece in pieces).startswith(whole), whole
+        assert server.process.wait(timeout=120) == 0, server.process.returncode
+    finally:
+        server.close()
+
+
 def main():
-    keys(sys.argv[1])
-    print("keys ok")
+    for alone in (keys, stopping):
+        alone(sys.argv[1])
+        print(alone.__name__, "ok")
     server = Server(sys.argv[1], "--chat-template", TEMPLATE)
     try:
         for check in (streaming, tools, schema, cancellation, scores, errors):
