@@ -236,7 +236,7 @@ TEST(ServerFields, AnObjectOfVeryManyMembersIsRefusedAtOnce) {
     return client.read();
   };
   EXPECT_EQ(answer(with_members(10000)).status, 200);
-  const Answer refused = answer(with_members(1000000));  // it would take hours
+  const Answer refused = answer(with_members(1000000));  // walks without end
   EXPECT_EQ(refused.status, 400);
   EXPECT_NE(refused.body.find("members"), std::string::npos) << refused.body;
   // Within a text it is no JSON to us.
