@@ -89,7 +89,7 @@ Result<std::unique_ptr<DenseProvider>> create_bf16_matmul(std::string_view isa) 
     return make_error(
         ErrorKind::kUsage,
         "EI_DENSE=bf16: this CPU (or EI_CPU_ISA) multiplies no bf16 (BFMMLA, AMX-BF16, AVX512-BF16), nor fp16 "
-        "vectors (ARMv8.2)");
+        "vectors (ARMv8.2), nor bytes (AVX512-VNNI)");
   }
   return std::unique_ptr<DenseProvider>(std::make_unique<Bf16Matmul>(*kernel));
 }

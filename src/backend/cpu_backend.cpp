@@ -31,7 +31,7 @@ class CpuBackend : public Backend {
   std::string describe(DType key_type, DType value_type, std::span<const HostTensor> matrices) const override {
     const std::string attention(kernels::choose_attention(key_type, value_type, options_.isa)->name);
     std::string dense = "ggml";
-    if (std::any_of(matrices.begin(), matrices.end(), [&](const HostTensor& one) { return takes_bf16({&one, 1}); })) {
+    if (std::any_of(matrices.begin(), matrices.end(), [&](const HostTensor& one) { return goes_dense({&one, 1}); })) {
       const std::lock_guard<std::mutex> lock(mutex_);
       dense = dense_->describe() + " in " + std::string(dense_->numbers()) + " for prompts";
       if (packed_bytes_ + unpacked_bytes_ > 0) {
@@ -70,7 +70,7 @@ class CpuBackend : public Backend {
   Result<std::unique_ptr<Weight>> load_matrix(std::span<const HostTensor> parts, MatrixUse use) const override {
     EI_ASSIGN_OR_RETURN(std::unique_ptr<CpuWeight> weight, load_cpu_matrix(*device_, parts, Stacking::kStacked));
     weight->few = few_rows_form(*device_, *weight, parts);
-    if (use != MatrixUse::kFewRows && takes_bf16(parts)) {
+    if (use != MatrixUse::kFewRows && goes_dense(parts)) {
       const std::lock_guard<std::mutex> lock(mutex_);
       const int64_t before = packed_left_;
       EI_RETURN_IF_ERROR(prepare_dense(*dense_, parts, packed_left_, *weight));
@@ -83,7 +83,7 @@ class CpuBackend : public Backend {
     const std::lock_guard<std::mutex> lock(mutex_);
     int64_t total = 0;
     for (const HostTensor& matrix : matrices) {
-      if (!takes_bf16({&matrix, 1})) continue;
+      if (!goes_dense({&matrix, 1})) continue;
       const auto bytes = static_cast<int64_t>(dense_->packed_bytes(matrix.rows, matrix.cols));
       if (total + bytes <= packed_left_) total += bytes;
     }
@@ -107,9 +107,13 @@ class CpuBackend : public Backend {
   const std::string& isa() const { return options_.isa; }
 
  private:
-  // Whoever keeps weights in f32 wants more than bf16's eight bits; only a forced choice rounds them.
-  bool takes_bf16(std::span<const HostTensor> parts) const {
+  // Whoever keeps weights in f32 wants more than bf16's eight bits; only a forced choice rounds them. Blocks of eight
+  // bits are for quantised weights, which ggml multiplies so as well.
+  bool goes_dense(std::span<const HostTensor> parts) const {
     if (dense_ == nullptr) return false;
+    if (dense_->numbers() == "int8")
+      return std::all_of(parts.begin(), parts.end(),
+                         [](const HostTensor& part) { return ggml_is_quantized(static_cast<ggml_type>(part.type)); });
     return !options_.dense.empty() ||
            std::none_of(parts.begin(), parts.end(), [](const HostTensor& part) { return part.type == GGML_TYPE_F32; });
   }

@@ -23,6 +23,7 @@ const AttentionVariant& avx512_attention();
 const AttentionVariant& avx2_attention();
 const GemmKernel& amx_gemm();
 const GemmKernel& avx512bf16_gemm();
+const GemmKernel& avx512vnni_gemm();
 const RowwiseVariant& avx512_rowwise();
 const RowwiseVariant& avx2_rowwise();
 #endif

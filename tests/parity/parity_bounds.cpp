@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/result.h"
+#include "engine/memory.h"
 #include "parity/llama_oracle.h"
 
 namespace ei::testing {
@@ -51,8 +52,21 @@ LibllamaReading read_with_libllama(const std::string& path, std::span<const int3
 
 Allowed allowed(const LogitsGap& own, Rounding rounding, double times_its_mean) {
   const bool bf16 = rounding == Rounding::kBf16;
+  if (rounding == Rounding::kBlocks)
+    return {.worst = kTimesItsWorstByBlocks * own.kl_divergence, .mean = kTimesItsMeanByBlocks * own.mean_divergence};
   return {.worst = kTimesItsWorst * own.kl_divergence + (bf16 ? kWorstDivergence : 0),
           .mean = times_its_mean * own.mean_divergence + (bf16 ? kMeanDivergence : 0)};
+}
+
+Allowed allowed_from_exact(const LogitsGap& theirs, Rounding rounding) {
+  if (rounding == Rounding::kBf16) return {.worst = kWorstDivergence, .mean = kMeanDivergence};
+  const double times = rounding == Rounding::kBlocks ? kTimesFromExactByBlocks : kTimesFromExact;
+  return {.worst = times * theirs.kl_divergence, .mean = times * theirs.mean_divergence};
+}
+
+bool multiplies_blocks(const Engine& engine) {
+  return backend_detail(engine.file(), engine.backend(), DType::kF32, DType::kF32).find("in int8 for prompts") !=
+         std::string::npos;
 }
 
 void expect_within(const LogitsGap& gap, const Allowed& allowed) {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/engine.h"
 #include "parity/logits_compare.h"
 
 namespace ei::testing {
@@ -24,6 +25,12 @@ inline constexpr double kMeanDivergence = 3.5e-4;
 inline constexpr double kTimesItsWorst = 4;          // one position of hundreds: much chance is in it
 inline constexpr double kTimesItsMean = 1;           // the same products, caches in f32 on both sides
 inline constexpr double kTimesItsMeanByDefault = 2;  // what each side chooses
+inline constexpr double kTimesFromExact = 2;         // how far from exact arithmetic libllama is itself
+// Blocks of eight bits: both sides round to them, each at places of its own; and ours round weights that are not Q8_0
+// as well as activations, which costs as much again.
+inline constexpr double kTimesItsWorstByBlocks = 6;
+inline constexpr double kTimesItsMeanByBlocks = 4;
+inline constexpr double kTimesFromExactByBlocks = 3;
 
 struct LibllamaReading {
   std::vector<float> logits;  // [tokens, vocab]
@@ -35,8 +42,12 @@ struct Allowed {
   double worst = 0;  // KL divergence
   double mean = 0;
 };
-enum class Rounding { kAsLibllama, kBf16 };
+enum class Rounding { kAsLibllama, kBf16, kBlocks };
 Allowed allowed(const LogitsGap& own, Rounding rounding, double times_its_mean);
+// From exact arithmetic on the same weights; `theirs`: libllama's distance to that.
+Allowed allowed_from_exact(const LogitsGap& theirs, Rounding rounding);
+// Are the engine's prompts multiplied in blocks of eight bits, by kernels of our own?
+bool multiplies_blocks(const Engine& engine);
 void expect_within(const LogitsGap& gap, const Allowed& allowed);
 
 // Leads above which a top token is beyond doubt, in standard deviations of the row, unless libllama differs from itself

@@ -52,13 +52,11 @@ void expect_parity(const RandomModelSpec& spec) {
     const bool provider =
         backend_detail(engine->file(), engine->backend(), DType::kF32, DType::kF32).find(" for prompts") !=
         std::string::npos;
-    const Rounding kind = provider ? Rounding::kBf16 : Rounding::kAsLibllama;
+    Rounding kind = provider ? Rounding::kBf16 : Rounding::kAsLibllama;
+    if (multiplies_blocks(*engine)) kind = Rounding::kBlocks;
     expect_within(gap, allowed(libllama.own, kind, provider ? kTimesItsMeanByDefault : kTimesItsMean));
     // No further from exact arithmetic than bf16 takes it, or libllama is with the same products.
-    const Allowed own_rounding = provider
-                                     ? Allowed{.worst = kWorstDivergence, .mean = kMeanDivergence}
-                                     : Allowed{.worst = 2 * theirs.kl_divergence, .mean = 2 * theirs.mean_divergence};
-    expect_within(rounding, own_rounding);
+    expect_within(rounding, allowed_from_exact(theirs, kind));
     EXPECT_GT(gap.judged, kTokens / 4);
   }
 }

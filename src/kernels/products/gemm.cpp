@@ -25,6 +25,7 @@ std::span<const GemmKernel* const> gemm_kernels() {
 #elif defined(__x86_64__)
     &amx_gemm(),
     &avx512bf16_gemm(),
+    &avx512vnni_gemm(),
 #endif
   };
   return kernels;

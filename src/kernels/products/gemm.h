@@ -1,5 +1,5 @@
-// Products of packed matrices of 16-bit numbers: y[m, n] = x[m, k] W[n, k]^T, both rounded to bf16 or to fp16 (to
-// nearest even), sums in fp32.
+// Products of packed matrices: y[m, n] = x[m, k] W[n, k]^T, both rounded to bf16, to fp16 or, in blocks of 32 with a
+// scale each, to 8 bits (to nearest even), sums in fp32.
 //
 // Rows of x and rows of W are packed into panels, filled up with zeros to whole panels and to whole steps of k. Every
 // element of y adds its products in one fixed order of k, whatever panel or tile it lies in: results depend neither on
@@ -31,18 +31,19 @@ inline constexpr int64_t kGemmTilePanels = 12;  // panels of x in a tile
 
 struct GemmKernel {
   std::string_view name;
-  std::string_view numbers = "bf16";  // or "fp16"
+  std::string_view numbers = "bf16";  // or "fp16", "int8"
   bool (*usable)();                   // does this CPU have it?
   int64_t row_panel = 0;              // rows of x in a panel
   int64_t column_panel = 0;           // rows of W in a panel
   int64_t step = 0;                   // k is filled up to a multiple of this
+  int64_t step_elements = step;       // that a step of a row takes
   int64_t facts = 0;                  // and by this much more, for what the kernel notes about a panel
   // One panel: `rows` rows of `cols` floats, `stride` apart; the rest of the panel becomes zero.
   void (*pack_rows)(const float* from, int64_t stride, int64_t rows, int64_t cols, uint16_t* to);
   void (*pack_columns)(const float* from, int64_t stride, int64_t rows, int64_t cols, uint16_t* to);
   void (*multiply)(const GemmTile& tile);
 
-  int64_t depth(int64_t k) const { return (k + step - 1) / step * step + facts; }
+  int64_t depth(int64_t k) const { return (k + step - 1) / step * step_elements + facts; }
   int64_t row_panels(int64_t m) const { return (m + row_panel - 1) / row_panel; }
   int64_t column_panels(int64_t n) const { return (n + column_panel - 1) / column_panel; }
   // Elements of a packed x and of a packed W.
