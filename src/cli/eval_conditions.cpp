@@ -1,5 +1,6 @@
 #include "cli/eval_conditions.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -31,6 +32,10 @@ Json replaced_metadata(const Settings& settings) {
 }
 }  // namespace
 
+int64_t eval_depths(const Settings& settings) {
+  return settings.eval_depths > 0 ? settings.eval_depths : std::min<int64_t>(settings.eval_samples, 10);
+}
+
 std::string eval_conditions(const Settings& settings, const Engine& engine) {
   const CacheTypes types = cache_types(engine.backend(), key_type(settings), value_type(settings));
   const Json object = {{"model", file_name(engine.file().path())},
@@ -41,7 +46,7 @@ std::string eval_conditions(const Settings& settings, const Engine& engine) {
                        {"cache_keys", dtype_name(types.keys)},
                        {"cache_values", dtype_name(types.values)},
                        {"seed", settings.eval_seed},
-                       {"depths", settings.eval_depths},
+                       {"depths", eval_depths(settings)},
                        {"haystack", file_name(settings.haystack)},
                        {"question", settings.question_agnostic ? "agnostic" : "aware"}};
   return object.dump(-1, ' ', false, Json::error_handler_t::replace);

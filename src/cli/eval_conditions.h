@@ -8,6 +8,10 @@
 
 namespace ei::cli {
 
+// At how many places facts stand: not asked for, the items that there are spread over the text, a tenth of it apart at
+// the closest.
+int64_t eval_depths(const Settings& settings);
+
 // A line of JSON: a folder of results goes on under the same one only.
 std::string eval_conditions(const Settings& settings, const Engine& engine);
 

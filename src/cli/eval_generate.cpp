@@ -35,7 +35,7 @@ Result<eval::ItemSource> open_source(const Settings& settings, const text::Token
   eval::SourceOptions options{.tasks = settings.eval_tasks,
                               .lengths = settings.eval_lengths,
                               .samples = settings.eval_samples,
-                              .depths = settings.eval_depths,
+                              .depths = eval_depths(settings),
                               .seed = static_cast<uint64_t>(settings.eval_seed),
                               .tokenizer = &tokenizer,
                               .frame = {}};

@@ -116,8 +116,8 @@ struct Settings {
   // eval
   std::vector<std::string> eval_methods = {"full", "entropyinfer"};
   std::vector<int64_t> eval_lengths = {4096};
-  int64_t eval_samples = 10;
-  int64_t eval_depths = 10;
+  int64_t eval_samples = 5;
+  int64_t eval_depths = 0;
   int64_t eval_parallel = 1;
   bool question_agnostic = false;
   std::string eval_out;
@@ -159,6 +159,10 @@ struct Settings {
   std::string kv_events;
   bool no_ui = false;
   std::string access_log;
+  std::string cors_origin;
+  int64_t max_body = 64;  // MiB
+  int64_t max_seconds = 0;
+  int64_t timeout = 30;
   std::string reasoning = "auto";
   std::string reasoning_format = "auto";
   bool fixed_method = false;
