@@ -17,6 +17,7 @@
 #include "cli/setup.h"
 #include "cli/version.h"
 #include "engine/cache_types.h"
+#include "server/http/cors.h"
 #include "server/server.h"
 
 namespace ei::cli {
@@ -64,6 +65,20 @@ std::vector<std::string> model_names(const Settings& settings, const Engine& eng
   return {std::filesystem::path(engine.tokenizer().path()).stem().string()};
 }
 
+Status add_limits(const Settings& settings, server::HttpOptions& http) {
+  constexpr int64_t kLeastRoom = int64_t{256} << 20;
+  http.body_bytes = settings.max_body << 20;
+  http.all_body_bytes = std::max(kLeastRoom, 4 * http.body_bytes);
+  http.read_s = static_cast<double>(settings.timeout);
+  http.write_s = 2 * http.read_s;
+  http.origins = list_of(settings.cors_origin);
+  for (const std::string& origin : http.origins) {
+    if (const Status good = server::check_origin(origin); !good.ok())
+      return make_error(ErrorKind::kUsage, "--cors-origin: %s", good.error().message.c_str());
+  }
+  return {};
+}
+
 // What it takes to listen: nothing of the model.
 Result<server::ServerOptions> front_options(const CommandContext& context, LogFile& log) {
   const Settings& settings = context.settings;
@@ -72,6 +87,7 @@ Result<server::ServerOptions> front_options(const CommandContext& context, LogFi
   options.http.port = static_cast<uint16_t>(settings.port);
   options.http.certificate_file = settings.ssl_cert_file;
   options.http.key_file = settings.ssl_key_file;
+  EI_RETURN_IF_ERROR(add_limits(settings, options.http));
   EI_RETURN_IF_ERROR(prefill_options(settings));
   EI_RETURN_IF_ERROR(kv_options(settings));
   EI_ASSIGN_OR_RETURN(options.keys, api_keys(settings));
@@ -113,6 +129,7 @@ Status add_engine_options(const CommandContext& context, const Engine& engine, s
   defaults.method = method_choice(settings);
   defaults.verbose = settings.verbose;
   options.limits.request_methods = !settings.fixed_method;
+  options.limits.most_s = static_cast<double>(settings.max_seconds);
   options.names = model_names(settings, engine);
   return {};
 }
@@ -137,6 +154,9 @@ Result<int> command_serve(const CommandContext& context) {
   EI_ASSIGN_OR_RETURN(engine, load_engine(settings, context.console));
   introduce_model(*engine, settings, context.console);
   if (open) context.console.warn("others can reach this server, and it asks for no key: give --api-key-file");
+  if (const auto& origins = options.http.origins;
+      options.keys.empty() && std::find(origins.begin(), origins.end(), "*") != origins.end())
+    context.console.warn("any web page can use this server, and it asks for no key: give --api-key-file");
   EI_RETURN_IF_ERROR(add_engine_options(context, *engine, options));
   EI_RETURN_IF_ERROR(running->serve(*engine, std::move(options)));
   context.interrupts.enter(Interrupts::Phase::kAnswer);  // a signal that follows the line below ends it in order

@@ -6,7 +6,15 @@ namespace ei::cli {
 
 namespace {
 constexpr int64_t kMostCache = int64_t{1} << 30;  // MiB
+constexpr int64_t kMostBody = 1024;
+constexpr int64_t kMostSeconds = 1000000;
+
+Binding list(std::string Settings::*field) {
+  Binding binding = filled(field);
+  binding.repeats = true;
+  return binding;
 }
+}  // namespace
 
 std::vector<Option> serve_flags() {
   return {
@@ -35,6 +43,16 @@ std::vector<Option> serve_flags() {
       {"--metrics", "", "figures for Prometheus at /metrics", kServe, toggle(&Settings::metrics)},
       {"--kv-events", "ADDRESS", "tell routers which prefixes are held, by ZeroMQ: tcp://127.0.0.1:5557", kServe,
        filled(&Settings::kv_events)},
+      {"--cors-origin --cors-origins", "LIST",
+       "origins whose web pages may use this server (https://example.org), or * for all; none without it", kServe,
+       list(&Settings::cors_origin)},
+      {"--max-body", "N", "MiB of a request's body; four times as much, 256 at least, for all that are here", kServe,
+       whole(&Settings::max_body, 1, kMostBody)},
+      {"--max-seconds", "N", "time for a request, waiting included; 0: as long as it takes", kServe,
+       whole(&Settings::max_seconds, 0, kMostSeconds)},
+      {"-to --timeout", "N",
+       "seconds a client may take to send headers, as many for the body, twice as many to take what it is sent", kServe,
+       whole(&Settings::timeout, 1, kMostSeconds)},
       {"--access-log", "FILE", "append a JSON line for every request (no word of prompts)", kServe,
        filled(&Settings::access_log)},
       {"--reasoning", "WORD", "should templates have the model think: on, off, or auto (as they are)", kServe,

@@ -16,15 +16,31 @@
 #include "server/api/keys.h"
 #include "server/api/text_shelf.h"
 #include "server/page.h"
-#include "server/text_thread.h"
+#include "server/text_lanes.h"
 
 namespace ei::server {
 
 namespace {
 constexpr double kPollSeconds = 0.02;
-constexpr size_t kWaitingTexts = 1024;  // requests whose JSON nobody has looked at yet
+constexpr size_t kWaitingTexts = 1024;  // requests of a lane whose JSON nobody has looked at yet
 
 bool is_health(const HttpRequest& request) { return request.path == "/health" || request.path == "/v1/health"; }
+
+bool has_body(const HttpRequest& head) {
+  const std::string length = head.header("content-length");
+  return !head.header("transfer-encoding").empty() || (!length.empty() && length != "0");
+}
+
+// Who has no key is told so before a byte of the body is read.
+std::function<std::optional<HttpResponse>(const HttpRequest& head)> gate_of(const ServerOptions& options) {
+  return [keys = options.keys, page = options.page](const HttpRequest& head) -> std::optional<HttpResponse> {
+    if (may_enter(head, keys)) return std::nullopt;
+    const bool of_page = page && head.method == "GET" && page_response(head.path).has_value();
+    if ((is_health(head) || of_page) && !has_body(head)) return std::nullopt;
+    const ApiError error{.status = 401, .type = "authentication_error", .message = "a valid API key is needed"};
+    return error.to_response();
+  };
+}
 
 const Route* find_route(const HttpRequest& request, bool* known_path) {
   for (const Route& route : routes()) {
@@ -48,15 +64,23 @@ struct Server::Service {
             .chat = chat,
             .calls = chat ? call_style_of(*chat) : CallStyle::kWrapped} {}
 
+  // A request, and who waits for its answer.
+  struct Asked {
+    HttpRequest request{};
+    std::shared_ptr<Reply> reply{};
+    std::shared_ptr<CancelToken> gone = std::make_shared<CancelToken>();
+    double arrived_s = now_s();
+  };
   void handle(HttpRequest request, std::shared_ptr<Reply> reply);
-  void run(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
+  void post(size_t lane, const std::shared_ptr<Asked>& asked);
+  void run(size_t lane, const std::shared_ptr<Asked>& asked);
 
   const ServerOptions options;
   Scheduler scheduler;
   TextShelf shelf{};
   const Api api;
   std::atomic<bool> draining{false};
-  TextThread texts{kWaitingTexts};
+  TextLanes texts{kWaitingTexts};
 };
 
 struct Server::Impl {
@@ -86,16 +110,27 @@ void Server::Service::handle(HttpRequest request, std::shared_ptr<Reply> reply) 
     if (draining) return refuse(unavailable("the server is stopping"));
     return reply->send({.body = R"({"status":"ok"})"});
   }
-  if (!may_enter(request, options.keys))
-    return refuse({.status = 401, .type = "authentication_error", .message = "a valid API key is needed"});
   if (draining) return refuse(unavailable("the server is stopping"));
-  const bool taken = texts.post([this, request = std::move(request), reply] { run(request, reply); });
-  if (!taken) refuse(too_busy(1));
+  const auto asked = std::make_shared<Asked>(Asked{.request = std::move(request), .reply = reply});
+  reply->on_gone([gone = asked->gone] { gone->cancel(); });
+  post(TextLanes::lane_of(static_cast<int64_t>(asked->request.body.size())), asked);
 }
 
-// On the text thread.
-void Server::Service::run(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
-  const Call call{.api = api, .request = request, .reply = reply};
+void Server::Service::post(size_t lane, const std::shared_ptr<Asked>& asked) {
+  if (!texts.post(lane, [this, lane, asked] { run(lane, asked); })) asked->reply->send(too_busy(1).to_response());
+}
+
+// On the thread of that lane.
+void Server::Service::run(size_t lane, const std::shared_ptr<Asked>& asked) {
+  if (asked->gone->cancelled()) return;
+  const HttpRequest& request = asked->request;
+  const Call call{.api = api,
+                  .request = request,
+                  .reply = asked->reply,
+                  .gone = asked->gone,
+                  .arrived_s = asked->arrived_s,
+                  .most_bytes = TextLanes::kMostBytes[lane],
+                  .read_elsewhere = [this, lane, &asked] { post(lane + 1, asked); }};
   try {
     if (request.path.starts_with("/slots/") && request.method == "POST") return route_slot_action(call);
     bool known_path = false;
@@ -116,6 +151,7 @@ Result<std::unique_ptr<Server>> Server::listen(const ServerOptions& options) {
   auto impl = std::make_unique<Impl>();
   impl->page = options.page;
   HttpOptions http = options.http;
+  http.gate = gate_of(options);
   if (options.access_log)
     http.access = [log = options.access_log](const AccessRecord& record) { log(access_line(record)); };
   EI_ASSIGN_OR_RETURN(impl->http,

@@ -1,5 +1,5 @@
-// Server: an engine behind HTTP. Three threads: I/O (bytes, /health), text (JSON, templates, tokens) and compute (all
-// sessions); docs/design.md, "The server".
+// Server: an engine behind HTTP. Threads for I/O (bytes, /health), for texts (JSON, templates, tokens; one for each of
+// three lengths) and for computing (all sessions); docs/design.md, "The server".
 #pragma once
 
 #include <cstdint>
@@ -38,8 +38,8 @@ struct ServerOptions {
 
 class Server {
  public:
-  // Listens, by `http`, `page` and `access_log` of the options. Until serve() everything but the page is answered with
-  // 503: the model is being loaded.
+  // Listens, by `http`, `keys`, `page` and `access_log` of the options, which later ones do not change. Until serve()
+  // everything but the page is answered with 503: the model is being loaded.
   static Result<std::unique_ptr<Server>> listen(const ServerOptions& options);
   // Once: from now on requests are answered. `engine` must outlive the server.
   Status serve(const Engine& engine, ServerOptions options);

@@ -77,7 +77,7 @@ Error ChatTemplate::blame(const Error& error) const {
 
 Result<std::vector<Token>> ChatTemplate::apply(std::span<const Message> messages, const Tokenizer& tokenizer,
                                                bool add_generation_prompt, const std::string& begun,
-                                               const TemplateExtras& extras) const {
+                                               const TemplateExtras& extras, const PieceCheck& check) const {
   // Written out as JSON, what tools say can no longer be told from what the template says.
   std::string written = extras.tools;
   for (const Message& message : messages) written += message.more;
@@ -100,6 +100,7 @@ Result<std::vector<Token>> ChatTemplate::apply(std::span<const Message> messages
     const std::vector<std::string_view> pieces =
         part.is_input ? cut_markers(markers_, part.text) : std::vector<std::string_view>{part.text};
     for (const std::string_view text_piece : pieces) {
+      if (check) EI_RETURN_IF_ERROR(check(text_piece, !part.is_input));
       EI_ASSIGN_OR_RETURN(const std::vector<Token> piece,
                           tokenizer.tokenize(text_piece, {.parse_special = !part.is_input}));
       tokens.insert(tokens.end(), piece.begin(), piece.end());

@@ -2,8 +2,10 @@
 // docs/text.md). What a message says is data: it never becomes a control token, whatever it spells.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -24,6 +26,10 @@ struct TemplateExtras {
   std::string suffix{};     // behind what the template writes, and as much to be trusted
 };
 
+// Looks at every piece of a prompt before it is made tokens of; an error is the prompt's. `special`: it may form
+// control tokens.
+using PieceCheck = std::function<Status(std::string_view piece, bool special)>;
+
 class ChatTemplate {
  public:
   // An error on a syntax error or a template beyond the limits (256 KiB, nesting); here and later, what is wrong with
@@ -36,7 +42,7 @@ class ChatTemplate {
   // `begun`: the beginning of the answer, which follows as it is.
   Result<std::vector<Token>> apply(std::span<const Message> messages, const Tokenizer& tokenizer,
                                    bool add_generation_prompt, const std::string& begun = {},
-                                   const TemplateExtras& extras = {}) const;
+                                   const TemplateExtras& extras = {}, const PieceCheck& check = nullptr) const;
   // The text alone, for display.
   Result<std::string> render(std::span<const Message> messages, bool add_generation_prompt,
                              const TemplateExtras& extras = {}) const;

@@ -14,7 +14,6 @@ using server::CallStyle;
 using server::HttpResponse;
 using server::Json;
 
-// Its client has gone, so that the scheduler drops what it is given before a token is computed.
 class Answer : public server::Reply {
  public:
   void send(HttpResponse response) override {
@@ -26,7 +25,7 @@ class Answer : public server::Reply {
   void begin_stream(HttpResponse head) override { send(std::move(head)); }
   void write(std::string) override {}
   void end() override {}
-  void on_gone(std::function<void()> gone) override { gone(); }
+  void on_gone(std::function<void()>) override {}
 
   HttpResponse wait() {
     std::unique_lock lock(mutex_);
@@ -86,7 +85,10 @@ std::string RequestWalk::ask(const server::Api& api, const server::Route& route,
   server::HttpRequest request{.method = "POST", .path = route.path, .body = body};
   const auto answer = std::make_shared<Answer>();
   try {
-    route.run({.api = api, .request = request, .reply = answer});
+    // Its client has gone, so that the scheduler drops what it is given before a token is computed.
+    const auto gone = std::make_shared<CancelToken>();
+    gone->cancel();
+    route.run({.api = api, .request = request, .reply = answer, .gone = gone});
   } catch (const std::exception& error) {
     return std::string("threw: ") + error.what();  // the server would say 500
   }

@@ -97,6 +97,11 @@ bool Client::ended() {
   return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK);
 }
 
+bool Client::heard() {
+  char byte = 0;
+  return !buffer_.empty() || ::recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 Answer Client::read() {
   Answer answer;
   size_t head = std::string::npos;

@@ -33,6 +33,8 @@ class Client {
   std::string read_until(const std::string& text);
   // Has the other side closed the connection? What has come is kept.
   bool ended();
+  // Has something come that nobody has read?
+  bool heard();
 
  private:
   bool more();

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <ctime>
 
-#include "base/clock.h"
+#include "server/api/prompt_limit.h"
 
 namespace ei::server {
 
@@ -13,7 +13,10 @@ int64_t Api::context() const {
 }
 
 void Call::send(const Json& json) const { reply->send({.body = dump(json)}); }
-void Call::refuse(const ApiError& error) const { reply->send(error.to_response()); }
+void Call::refuse(const ApiError& error) const {
+  if (error.status == kReadElsewhere && read_elsewhere) return read_elsewhere();
+  reply->send(error.to_response());
+}
 
 const std::vector<Route>& routes() {
   static const std::vector<Route> table = {
@@ -54,11 +57,12 @@ Facts facts_of(const Api& api, const char* id_prefix) {
 namespace {
 constexpr size_t kMaxAnswers = 128;  // to all prompts of a request together
 
-ApiError too_long(int64_t tokens, int64_t context) {
-  return {.type = "exceed_context_size_error",
-          .message = str_format("the request (%lld tokens) exceeds the available context size (%lld tokens)",
-                                static_cast<long long>(tokens), static_cast<long long>(context)),
-          .details = {{"n_prompt_tokens", tokens}, {"n_ctx", context}}};
+// By the clock of now_s(), from the request's last byte on; 0: none. The operator's, where that is sooner.
+double deadline_of(const Call& call, const Params& params) {
+  double seconds = params.timeout_s;
+  const double most = call.api.options.limits.most_s;
+  if (most > 0 && (seconds <= 0 || seconds > most)) seconds = most;
+  return seconds > 0 ? call.arrived_s + seconds : 0;
 }
 }  // namespace
 
@@ -82,7 +86,8 @@ void submit(const Call& call, TextRequest request) {
     if (length == 0) return call.refuse(invalid_field("prompt", "has no tokens"));
     if (length >= context) return call.refuse(too_long(length, context));
   }
-  const auto responder = std::make_shared<Responder>(call.reply, std::move(request.format), params, Headers{});
+  const auto responder =
+      std::make_shared<Responder>(call.reply, std::move(request.format), params, Headers{}, call.gone);
   std::vector<Task> tasks;
   for (std::vector<int32_t>& prompt : request.prompts) {
     const int64_t room = context - static_cast<int64_t>(prompt.size());
@@ -101,14 +106,14 @@ void submit(const Call& call, TextRequest request) {
       task.probabilities = params.probabilities;
       task.heads = params.return_heads;
       task.scores_prompt = params.scores_prompt;
-      task.deadline_s = params.timeout_s > 0 ? now_s() + params.timeout_s : 0;
+      task.deadline_s = deadline_of(call, params);
+      task.line_after_s = params.line_after_s;
       task.priority = params.priority;
-      task.cancel = responder->cancel();
+      task.cancel = call.gone;
       task.sink = responder->sink_of(choice.index);
       tasks.push_back(std::move(task));
     }
   }
-  responder->watch_client();
   if (!api.scheduler.submit(std::move(tasks))) call.refuse(too_busy(1));
 }
 

@@ -1,11 +1,15 @@
 // Api: what every route knows. Const while the server runs.
 #pragma once
 
+#include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/cancel.h"
+#include "base/clock.h"
 #include "engine/engine.h"
 #include "server/api/answer_parser.h"
 #include "server/api/api_error.h"
@@ -38,10 +42,17 @@ struct Call {
   const Api& api;
   const HttpRequest& request;
   std::shared_ptr<Reply> reply;
+  std::shared_ptr<CancelToken> gone = std::make_shared<CancelToken>();  // raised when the client goes away
+  double arrived_s = now_s();
+  // Of texts that are read on this thread; with more of them the whole request goes to the next one.
+  int64_t most_bytes = std::numeric_limits<int64_t>::max();
+  std::function<void()> read_elsewhere{};
 
   void send(const Json& json) const;
+  // Also where the error is kReadElsewhere.
   void refuse(const ApiError& error) const;
 };
+inline constexpr int kReadElsewhere = 0;  // an ApiError's status
 
 using RouteFn = void (*)(const Call& call);
 struct Route {
@@ -71,7 +82,7 @@ struct Prompts {
   std::vector<std::vector<int32_t>> tokens{};
   bool many = false;  // a list was given
 };
-Prompts read_prompts(Fields& fields, const char* name, const Api& api);
+Prompts read_prompts(Fields& fields, const char* name, const Call& call);
 
 // The messages of a chat as the prompt of its answer.
 struct ChatPrompt {
@@ -80,13 +91,12 @@ struct ChatPrompt {
   AnswerStyle style{};  // of what the model will write
   CallGrammar grammar{};
 };
+// One that is to be answered must fit into the context; that it cannot is found before all of it is tokens.
+enum class ChatUse : uint8_t { kAnswer, kCount, kText };
 // Errors are left in `fields`.
-ChatPrompt read_chat(Fields& fields, const Api& api, bool wants_text);
+ChatPrompt read_chat(Fields& fields, const Call& call, ChatUse use);
 // The messages alone, in OpenAI's or Anthropic's shape.
-std::vector<text::Message> read_messages(Fields& fields, TextShelf& shelf);
-// The text that {"text_id": ...} names; null when `part` is no such thing. One that is not there is an error in
-// `fields`, 404.
-const std::string* shelved_text(Fields& fields, TextShelf& shelf, const Json& part);
+std::vector<text::Message> read_messages(Fields& fields, const Call& call);
 // What the chat's tools ask of the answer, beside what the request asks.
 void take_chat(Fields& fields, ChatPrompt prompt, TextRequest& request);
 // What the field `name` says of the answer's shape becomes a schema for the sampler: OpenAI's response_format, or the

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "server/api/api.h"
+#include "server/api/prompt_limit.h"
 
 namespace ei::server {
 
@@ -56,7 +57,8 @@ void tell_of_tools(const Tools& tools, std::vector<text::Message>& messages, tex
 }
 }  // namespace
 
-ChatPrompt read_chat(Fields& fields, const Api& api, bool wants_text) {
+ChatPrompt read_chat(Fields& fields, const Call& call, ChatUse use) {
+  const Api& api = call.api;
   ChatPrompt prompt;
   if (!api.chat) {
     fields.fail({.message = "this model has no chat template: start the server with --chat-template, or use "
@@ -64,7 +66,7 @@ ChatPrompt read_chat(Fields& fields, const Api& api, bool wants_text) {
     return prompt;
   }
   const Tools tools = read_tools(fields, api.calls);
-  std::vector<text::Message> messages = read_messages(fields, api.shelf);
+  std::vector<text::Message> messages = read_messages(fields, call);
   text::TemplateExtras extras{.variables = dump(template_variables(fields, api))};
   const bool continues_asked = fields.flag("continue_final_message", false);
   const bool adds_asked = fields.flag("add_generation_prompt", !continues_asked);
@@ -96,7 +98,7 @@ ChatPrompt read_chat(Fields& fields, const Api& api, bool wants_text) {
   prompt.style = {.calls = tools.style, .parts_thoughts = format != "none"};
   std::string text;
   const bool may_think = adds && api.chat->source().find(kThink) != std::string::npos;
-  if (wants_text || may_think) {
+  if (use == ChatUse::kText || may_think) {
     Result<std::string> rendered = api.chat->render(messages, adds, extras);
     if (!rendered.ok()) return refuse(rendered.error());
     text = std::move(*rendered);
@@ -106,7 +108,16 @@ ChatPrompt read_chat(Fields& fields, const Api& api, bool wants_text) {
     if (api.options.reasoning == "off") extras.suffix = "</think>";
     prompt.style.begins_thinking = extras.suffix.empty() && begun.empty();
   }
-  Result<std::vector<int32_t>> tokens = api.chat->apply(messages, api.tokenizer(), adds, begun, extras);
+  PromptLimit limit(api.tokenizer(), api.context(), call.gone.get());
+  const auto check = [&](std::string_view piece, bool special) -> Status {
+    if (use != ChatUse::kAnswer || limit.may_fit(piece, special)) return {};
+    return Error{ErrorKind::kUsage, limit.error()->message};
+  };
+  Result<std::vector<int32_t>> tokens = api.chat->apply(messages, api.tokenizer(), adds, begun, extras, check);
+  if (limit.error()) {
+    fields.fail(*limit.error());
+    return prompt;
+  }
   if (!tokens.ok()) return refuse(tokens.error());
   prompt.tokens = std::move(*tokens);
   prompt.text = text + extras.suffix + begun;

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "server/api/api.h"
+#include "server/api/named_texts.h"
 
 namespace ei::server {
 
@@ -17,12 +18,12 @@ bool is_text_part(const Json& part) {
 void fail_content(Fields& fields) { fields.fail("messages", "may hold texts only: this model reads nothing else"); }
 
 // A text, or a list of parts that are texts, here or left at /texts before.
-std::string read_content(Fields& fields, TextShelf& shelf, const Json& content, const char* between = "\n") {
+std::string read_content(Fields& fields, NamedTexts& named, const Json& content, const char* between = "\n") {
   if (content.is_string()) return content.get<std::string>();
   std::string text;
   if (content.is_array()) {
     for (const Json& part : content) {
-      const std::string* left = shelved_text(fields, shelf, part);
+      const std::shared_ptr<const std::string> left = named.find(part);
       if (fields.error()) return {};
       if (left == nullptr && !is_text_part(part)) {
         fail_content(fields);
@@ -62,7 +63,7 @@ Json read_calls(Fields& fields, const Json& calls) {
 
 class MessageReader {
  public:
-  MessageReader(Fields& fields, TextShelf& shelf) : fields_(fields), shelf_(shelf) {}
+  MessageReader(Fields& fields, const Call& call) : fields_(fields), named_(fields, call) {}
 
   // `last`: of the chat. An answer that was begun in parts is gone on with, and its parts are paragraphs, as in
   // llama-server.
@@ -77,7 +78,7 @@ class MessageReader {
       if (message.contains(name) && message[name].is_string()) more[name] = message[name];
     const bool calls_alone = content.is_null() && more.contains("tool_calls");
     const char* between = last && role == "assistant" ? "\n\n" : "\n";
-    add(role, calls_alone ? std::string() : read_content(fields_, shelf_, content, between), more);
+    add(role, calls_alone ? std::string() : read_content(fields_, named_, content, between), more);
   }
   std::vector<text::Message> messages{};
 
@@ -103,7 +104,7 @@ class MessageReader {
                                                block.value("input", Json::object())));
       } else if (type == "tool_result") {
         const Json result = block.value("content", Json(""));
-        add("tool", read_content(fields_, shelf_, result), {{"tool_call_id", block.value("tool_use_id", Json(""))}});
+        add("tool", read_content(fields_, named_, result), {{"tool_call_id", block.value("tool_use_id", Json(""))}});
       } else if (type == "thinking") {
         more["reasoning_content"] = block.value("thinking", Json(""));
       } else if (is_text_part(block)) {
@@ -120,24 +121,13 @@ class MessageReader {
   }
 
   Fields& fields_;
-  TextShelf& shelf_;
+  NamedTexts named_;
 };
 }  // namespace
 
-const std::string* shelved_text(Fields& fields, TextShelf& shelf, const Json& part) {
-  if (!part.is_object() || !part.contains("text_id") || !part["text_id"].is_string()) return nullptr;
-  const std::string* text = shelf.find(part["text_id"].get<std::string>());
-  if (text == nullptr)
-    fields.fail({.status = 404,
-                 .type = "not_found_error",
-                 .message = "'text_id' names no text that is here, or no longer: send it to /texts again",
-                 .param = "text_id"});
-  return text;
-}
-
-std::vector<text::Message> read_messages(Fields& fields, TextShelf& shelf) {
+std::vector<text::Message> read_messages(Fields& fields, const Call& call) {
   const Json* given = fields.find("messages");
-  MessageReader reader(fields, shelf);
+  MessageReader reader(fields, call);
   if (given == nullptr || !given->is_array() || given->empty() || given->size() > kMaxMessages) {
     fields.fail("messages", given == nullptr ? "is missing" : "must be a list of messages");
     return {};

@@ -27,7 +27,7 @@ void route_completion(const Call& call) {
   Fields fields(body.json);
   TextRequest request;
   request.params = read_params(fields, call.api.options.limits, call.api.tokenizer());
-  Prompts prompts = fields.error() ? Prompts{} : read_prompts(fields, "prompt", call.api);
+  Prompts prompts = fields.error() ? Prompts{} : read_prompts(fields, "prompt", call);
   if (fields.error()) return call.refuse(*fields.error());
   const bool many = prompts.many || request.params.choices > 1;
   request.prompts = std::move(prompts.tokens);
@@ -48,7 +48,7 @@ void route_text_completion(const Call& call) {
   // OpenAI's 0 asks for the tokens' own log-probabilities alone.
   request.params.scores_prompt = request.params.echo && fields.has("logprobs");
   if (request.params.scores_prompt) request.params.cache_prompt = false;
-  Prompts prompts = fields.error() ? Prompts{} : read_prompts(fields, "prompt", call.api);
+  Prompts prompts = fields.error() ? Prompts{} : read_prompts(fields, "prompt", call);
   if (fields.error()) return call.refuse(*fields.error());
   request.prompts = std::move(prompts.tokens);
   request.format = text_format(facts_of(call.api, "cmpl-"), request.params);
@@ -64,7 +64,7 @@ void route_chat_completion(const Call& call) {
   request.params = read_params(fields, call.api.options.limits, call.api.tokenizer());
   read_logprobs(fields, request.params);
   read_response_format(fields, request.params, "response_format", fields.find("response_format"));
-  if (!fields.error()) take_chat(fields, read_chat(fields, call.api, /*wants_text=*/false), request);
+  if (!fields.error()) take_chat(fields, read_chat(fields, call, ChatUse::kAnswer), request);
   if (fields.error()) return call.refuse(*fields.error());
   request.format = chat_format(facts_of(call.api, "chatcmpl-"), request.params);
   request.shows_prompt = request.params.verbose;
@@ -75,7 +75,7 @@ void route_count_chat(const Call& call) {
   const Body body = parse_body(call.request.body);
   if (body.error) return call.refuse(*body.error);
   Fields fields(body.json);
-  const ChatPrompt prompt = read_chat(fields, call.api, /*wants_text=*/false);
+  const ChatPrompt prompt = read_chat(fields, call, ChatUse::kCount);
   if (fields.error()) return call.refuse(*fields.error());
   call.send(Json{{"input_tokens", prompt.tokens.size()}});
 }

@@ -179,7 +179,7 @@ void route_messages(const Call& call) {
   check_system(fields);
   request.params = read_params(fields, call.api.options.limits, call.api.tokenizer());
   request.params.choices = 1;
-  if (!fields.error()) take_chat(fields, read_chat(fields, call.api, /*wants_text=*/false), request);
+  if (!fields.error()) take_chat(fields, read_chat(fields, call, ChatUse::kAnswer), request);
   if (fields.error()) return call.refuse(*fields.error());
   request.format = std::make_unique<MessagesFormat>(facts_of(call.api, "msg_"), request.params);
   submit(call, std::move(request));
@@ -191,7 +191,7 @@ void route_count_messages(const Call& call) {
   const Json chat = as_chat(body.json);
   Fields fields(chat);
   check_system(fields);
-  const ChatPrompt prompt = read_chat(fields, call.api, /*wants_text=*/false);
+  const ChatPrompt prompt = read_chat(fields, call, ChatUse::kCount);
   if (fields.error()) return call.refuse(*fields.error());
   call.send(Json{{"input_tokens", prompt.tokens.size()}});
 }

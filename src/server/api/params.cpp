@@ -13,6 +13,7 @@ namespace ei::server {
 
 namespace {
 constexpr int64_t kMaxTokens = int64_t{1} << 31;
+constexpr double kMostMs = 0x1p63;  // as llama-server
 constexpr int kMaxChoices = 128;
 constexpr size_t kMaxStops = 64;
 constexpr size_t kMaxSamplers = 64;
@@ -182,6 +183,7 @@ Params read_params(Fields& fields, const ParamLimits& limits, const text::Tokeni
   params.cache_prompt = fields.flag("cache_prompt", params.cache_prompt);
   params.slot = static_cast<int>(fields.whole("id_slot", -1, -1, limits.slots - 1));
   params.timeout_s = fields.number("timeout", 0, 0, 1e9);
+  params.line_after_s = std::max(fields.number("t_max_predict_ms", 0, -1, kMostMs), 0.0) / 1e3;
   params.priority = static_cast<int>(fields.whole("priority", 0, -1000, 1000));
   params.verbose = fields.flag("verbose", params.verbose);
   params.response_fields = fields.texts("response_fields", 256);
@@ -220,6 +222,7 @@ Json settings_json(const Params& params, const text::Tokenizer& tokenizer) {
                {"grammar", sampler.grammar},
                {"samplers", std::move(steps)},
                {"timings_per_token", params.timings_per_token},
+               {"t_max_predict_ms", params.line_after_s * 1e3},
                {"method", params.method.method},
                {"method_options", policy::options_text(params.method)}};
   json.update(Json{{"mirostat", sampler.mirostat},

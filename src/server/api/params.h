@@ -26,8 +26,9 @@ struct Params {
   bool return_tokens = false;
   bool cache_prompt = true;
   int slot = -1;
-  double timeout_s = 0;  // 0: none
-  int priority = 0;      // lower is more urgent
+  double timeout_s = 0;     // 0: none
+  double line_after_s = 0;  // llama.cpp's t_max_predict_ms; 0: none
+  int priority = 0;         // lower is more urgent
   bool verbose = false;
   AnswerStyle style{};  // of a chat's answer
   bool echo = false;
@@ -44,6 +45,7 @@ struct ParamLimits {
   Params defaults{};
   int slots = 1;
   bool request_methods = true;  // may a request choose a method?
+  double most_s = 0;            // for a request, whatever it says; 0: as long as it takes
 };
 
 // Errors are left in `fields`.

@@ -2,6 +2,8 @@
 #include <algorithm>
 
 #include "server/api/api.h"
+#include "server/api/named_texts.h"
+#include "server/api/prompt_limit.h"
 
 namespace ei::server {
 
@@ -13,13 +15,17 @@ bool is_token(const Json& json) { return json.is_number_integer(); }
 
 class PromptReader {
  public:
-  PromptReader(Fields& fields, const char* name, const Api& api)
-      : fields_(fields), name_(name), tokenizer_(api.tokenizer()), shelf_(api.shelf) {}
+  PromptReader(Fields& fields, const char* name, const Call& call)
+      : fields_(fields), name_(name), call_(call), tokenizer_(call.api.tokenizer()), named_(fields, call) {}
 
   std::vector<int32_t> one(const Json& json) {
     std::vector<int32_t> tokens;
+    limit_.emplace(tokenizer_, call_.api.context(), call_.gone.get());
     if (json.is_array()) {
-      for (const Json& part : json) add(part, tokens);
+      for (const Json& part : json) {
+        if (fields_.error()) break;
+        add(part, tokens);
+      }
     } else {
       add(json, tokens);
     }
@@ -40,7 +46,8 @@ class PromptReader {
       if (part.contains("multimodal_data")) return fields_.fail(name_, "holds media, which this model does not read");
       add_text(part["prompt_string"].get<std::string>(), tokens);
     } else if (part.is_object() && part.contains("prompt_parts") && part["prompt_parts"].is_array()) {
-      add_text(joined(part["prompt_parts"]), tokens);
+      const std::string text = joined(part["prompt_parts"]);
+      if (!fields_.error()) add_text(text, tokens);
     } else {
       fields_.fail(name_, kShapes);
     }
@@ -50,7 +57,7 @@ class PromptReader {
   std::string joined(const Json& parts) {
     std::string text;
     for (const Json& part : parts) {
-      const std::string* left = shelved_text(fields_, shelf_, part);
+      const std::shared_ptr<const std::string> left = named_.find(part);
       if (left == nullptr && !part.is_string()) fields_.fail(name_, "has parts that are neither texts nor 'text_id's");
       if (fields_.error()) return {};
       text += left != nullptr ? *left : part.get<std::string>();
@@ -59,6 +66,7 @@ class PromptReader {
   }
 
   void add_text(const std::string& text, std::vector<int32_t>& tokens) {
+    if (!limit_->may_fit(text, /*parse_special=*/true)) return fields_.fail(*limit_->error());
     const bool first = tokens.empty();
     const Result<std::vector<text::Token>> made =
         tokenizer_.tokenize(text, {.add_bos_eos = first, .parse_special = true});
@@ -68,19 +76,21 @@ class PromptReader {
 
   Fields& fields_;
   const char* name_;
+  const Call& call_;
   const text::Tokenizer& tokenizer_;
-  TextShelf& shelf_;
+  NamedTexts named_;
+  std::optional<PromptLimit> limit_{};  // of the prompt that is read
 };
 }  // namespace
 
-Prompts read_prompts(Fields& fields, const char* name, const Api& api) {
+Prompts read_prompts(Fields& fields, const char* name, const Call& call) {
   Prompts prompts;
   const Json* given = fields.find(name);
   if (given == nullptr) {
     fields.fail(name, "is missing");
     return prompts;
   }
-  PromptReader reader(fields, name, api);
+  PromptReader reader(fields, name, call);
   // A list with a token in it is one prompt; otherwise each member is.
   prompts.many = given->is_array() && std::none_of(given->begin(), given->end(), is_token);
   if (!prompts.many) {

@@ -22,8 +22,12 @@ class Responder::Sink : public TaskSink {
 };
 
 Responder::Responder(std::shared_ptr<Reply> reply, std::unique_ptr<Format> format, const Params& params,
-                     Headers headers)
-    : reply_(std::move(reply)), format_(std::move(format)), params_(params), headers_(std::move(headers)) {}
+                     Headers headers, std::shared_ptr<CancelToken> cancel)
+    : reply_(std::move(reply)),
+      format_(std::move(format)),
+      params_(params),
+      headers_(std::move(headers)),
+      cancel_(std::move(cancel)) {}
 
 Choice& Responder::add_choice() {
   choices_.push_back({.index = static_cast<int>(choices_.size())});
@@ -31,10 +35,6 @@ Choice& Responder::add_choice() {
 }
 
 std::shared_ptr<TaskSink> Responder::sink_of(int choice) { return std::make_shared<Sink>(shared_from_this(), choice); }
-
-void Responder::watch_client() {
-  reply_->on_gone([cancel = cancel_] { cancel->cancel(); });
-}
 
 void Responder::open_stream() {
   if (streaming_) return;

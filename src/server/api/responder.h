@@ -42,14 +42,13 @@ class Format {
 
 class Responder : public std::enable_shared_from_this<Responder> {
  public:
-  Responder(std::shared_ptr<Reply> reply, std::unique_ptr<Format> format, const Params& params, Headers headers);
+  // `cancel` ends all tasks of the request.
+  Responder(std::shared_ptr<Reply> reply, std::unique_ptr<Format> format, const Params& params, Headers headers,
+            std::shared_ptr<CancelToken> cancel);
 
   Choice& add_choice();
   // Where the task of a choice sends its text.
   std::shared_ptr<TaskSink> sink_of(int choice);
-  // Raised when the client goes away; all tasks of the request watch it.
-  const std::shared_ptr<CancelToken>& cancel() const { return cancel_; }
-  void watch_client();
 
  private:
   class Sink;
@@ -64,7 +63,7 @@ class Responder : public std::enable_shared_from_this<Responder> {
   std::unique_ptr<Format> format_;
   const Params params_;
   const Headers headers_;
-  std::shared_ptr<CancelToken> cancel_ = std::make_shared<CancelToken>();
+  const std::shared_ptr<CancelToken> cancel_;
   std::vector<Choice> choices_{};
   bool streaming_ = false;
   bool over_ = false;

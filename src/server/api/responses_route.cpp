@@ -258,7 +258,7 @@ void route_responses(const Call& call) {
   request.params = read_params(fields, call.api.options.limits, call.api.tokenizer());
   request.params.choices = 1;
   read_text_format(fields, request.params);
-  if (!fields.error()) take_chat(fields, read_chat(fields, call.api, /*wants_text=*/false), request);
+  if (!fields.error()) take_chat(fields, read_chat(fields, call, ChatUse::kAnswer), request);
   if (fields.error()) return call.refuse(in_its_words(*fields.error()));
   request.format = std::make_unique<ResponsesFormat>(facts_of(call.api, "resp_"), request.params, asked_of(body.json));
   submit(call, std::move(request));

@@ -1,9 +1,11 @@
 // TextShelf: texts that clients have left here, so that a long one is sent once and named in the requests that follow.
-// Bounded; what has not been used for longest goes first. For the text thread alone.
+// Bounded; what has not been used for longest goes first. For any thread.
 #pragma once
 
 #include <cstdint>
 #include <list>
+#include <memory>
+#include <mutex>
 #include <string>
 
 namespace ei::server {
@@ -15,16 +17,17 @@ class TextShelf {
   // The name under which it is found; empty when it is larger than the shelf.
   std::string put(std::string text);
   // Null when there is no such text, or no longer.
-  const std::string* find(const std::string& name);
-  int64_t bytes() const { return bytes_; }
+  std::shared_ptr<const std::string> find(const std::string& name);
+  int64_t bytes() const;
 
  private:
   struct Text {
     std::string name;
-    std::string text;
+    std::shared_ptr<const std::string> text;
   };
 
   const int64_t most_bytes_;
+  mutable std::mutex mutex_;  // of what follows
   int64_t bytes_ = 0;
   std::list<Text> texts_{};  // the last used first
 };

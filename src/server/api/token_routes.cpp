@@ -81,7 +81,7 @@ void route_apply_template(const Call& call) {
   const Body body = parse_body(call.request.body);
   if (body.error) return call.refuse(*body.error);
   Fields fields(body.json);
-  const ChatPrompt prompt = read_chat(fields, call.api, /*wants_text=*/true);
+  const ChatPrompt prompt = read_chat(fields, call, ChatUse::kText);
   if (fields.error()) return call.refuse(*fields.error());
   call.send(Json{{"prompt", prompt.text}});
 }

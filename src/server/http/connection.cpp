@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "server/http/cors.h"
 
 namespace ei::server {
 
@@ -23,9 +24,16 @@ constexpr double kLeaveSeconds = 2;
 constexpr size_t kDiscardBytes = size_t{64} << 10;
 constexpr size_t kWatchBytes = size_t{4} << 10;
 
-HttpResponse plain_error(int status, const char* message) {
+HttpResponse plain_error(int status, const char* message, const char* type = "invalid_request_error") {
   HttpResponse response{.status = status};
-  response.body = str_format(R"({"error":{"code":%d,"message":"%s","type":"invalid_request_error"}})", status, message);
+  response.body = str_format(R"({"error":{"code":%d,"message":"%s","type":"%s"}})", status, message, type);
+  return response;
+}
+
+HttpResponse no_room() {
+  HttpResponse response =
+      plain_error(503, "the bodies of other requests take all the room; try again later", "unavailable_error");
+  response.headers.emplace_back("Retry-After", "1");
   return response;
 }
 
@@ -40,7 +48,7 @@ std::string request_id(const std::string& given) {
   return str_format("%016llx", static_cast<unsigned long long>(random()));
 }
 
-HttpRequest take_request(http::request<http::string_body> message) {
+HttpRequest read_head(const http::request<http::string_body>& message) {
   HttpRequest request;
   request.method = std::string(message.method_string());
   const std::string target(message.target());
@@ -52,7 +60,7 @@ HttpRequest take_request(http::request<http::string_body> message) {
     std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
     request.headers[name] = std::string(field.value());
   }
-  request.body = std::move(message.body());
+  request.id = request_id(request.header("x-request-id"));
   return request;
 }
 }  // namespace
@@ -81,6 +89,8 @@ void Connection::close() { lose(); }
 void Connection::read_request() {
   state_ = State::kReading;
   if (watching_ && stream_.secure()) return await_watched();
+  request_ = {};
+  origin_.clear();
   parser_.emplace();
   // Of all together, the request line being one more.
   parser_->header_limit(static_cast<uint32_t>(shared_.options.header_bytes * (shared_.options.header_count + 1)));
@@ -113,6 +123,14 @@ void Connection::header_read(const Error& error) {
     keep_ = false;
     return answer(plain_error(431, "a header is larger than this server takes"));
   }
+  request_ = read_head(head);
+  origin_ = allowed_origin(shared_.options.origins, request_);
+  if (!origin_.empty())
+    if (const std::optional<HttpResponse> asked = preflight_response(request_)) return turn_away(*asked);
+  if (shared_.options.gate)
+    if (const std::optional<HttpResponse> refused = shared_.options.gate(request_)) return turn_away(*refused);
+  share_ = std::make_shared<BodyRoom::Share>(shared_.bodies);
+  parser_->eager(true);
   stream_.expires_after(milliseconds(shared_.options.read_s));
   if (beast::iequals(head[http::field::expect], "100-continue")) {
     static const std::string kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -125,13 +143,35 @@ void Connection::header_read(const Error& error) {
 }
 
 void Connection::read_body() {
-  http::async_read(stream_, buffer_, *parser_,
-                   [self = shared_from_this()](const Error& error, size_t) { self->body_read(error); });
+  if (parser_->is_done()) return hand_over();
+  http::async_read_some(stream_, buffer_, *parser_,
+                        [self = shared_from_this()](const Error& error, size_t) { self->body_read(error); });
+}
+
+void Connection::body_read(const Error& error) {
+  if (error) return refuse(error);
+  if (!share_->grow(static_cast<int64_t>(parser_->get().body().size()))) return turn_away(no_room());
+  read_body();
+}
+
+void Connection::turn_away(const HttpResponse& response) {
+  keep_ = parser_->is_done() && parser_->keep_alive() && shared_.keeps_connections;
+  parser_.reset();
+  share_ = nullptr;
+  open_record();
+  answer(response);
+}
+
+void Connection::open_record() {
+  record_ = {.id = request_.id, .method = request_.method, .path = request_.path};
+  asked_s_ = now_s();
 }
 
 void Connection::refuse(const Error& error) {
   keep_ = false;
   chunked_ = true;
+  share_ = nullptr;
+  if (!request_.id.empty()) open_record();
   if (error == http::error::body_limit) return answer(plain_error(413, "the body is larger than this server takes"));
   if (error == http::error::header_limit)
     return answer(plain_error(431, "the headers are larger than this server takes"));
@@ -141,18 +181,17 @@ void Connection::refuse(const Error& error) {
   lose();
 }
 
-void Connection::body_read(const Error& error) {
-  if (error) return refuse(error);
+void Connection::hand_over() {
   keep_ = parser_->keep_alive() && shared_.keeps_connections;
   chunked_ = parser_->get().version() >= 11;
   state_ = State::kWaiting;
   complete_ = false;
   set_busy(true);
   stream_.expires_never();
-  HttpRequest request = take_request(parser_->release());
-  request.id = request_id(request.header("x-request-id"));
-  record_ = {.id = request.id, .method = request.method, .path = request.path};
-  asked_s_ = now_s();
+  open_record();
+  HttpRequest request = std::move(request_);
+  request.body = std::move(parser_->get().body());
+  request.room = std::exchange(share_, nullptr);
   parser_.reset();
   watch();
   shared_.handler(std::move(request), shared_from_this());

@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 
+#include "server/http/body_room.h"
 #include "server/http/http_server.h"
 #include "server/http/wire.h"
 
@@ -26,8 +27,9 @@ inline std::chrono::milliseconds milliseconds(double seconds) {
 
 // What connections share: limits, the handler, how many there are.
 struct HttpShared {
-  HttpOptions options;
+  const HttpOptions options;
   HttpHandler handler;
+  BodyRoom bodies{options.all_body_bytes};
   std::unique_ptr<TlsContext> tls{};  // null: plain
   std::atomic<int64_t> open{0};
   std::atomic<int64_t> busy{0};   // with a request whose answer is not complete
@@ -57,7 +59,11 @@ class Connection : public Reply, public std::enable_shared_from_this<Connection>
   void header_read(const Error& error);
   void read_body();
   void body_read(const Error& error);
+  void hand_over();
   void refuse(const Error& error);
+  // The answer to a request whose body has not been read.
+  void turn_away(const HttpResponse& response);
+  void open_record();
   void watch();
   void watched(const Error& error);
   void watch_secure();
@@ -86,6 +92,9 @@ class Connection : public Reply, public std::enable_shared_from_this<Connection>
   Wire stream_;
   boost::beast::flat_buffer buffer_;
   std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;
+  HttpRequest request_{};  // that is read, without its body
+  std::string origin_{};   // that its answer names (CORS)
+  std::shared_ptr<BodyRoom::Share> share_{};
   boost::asio::steady_timer keep_alive_;
   boost::asio::steady_timer pace_;
   bool paced_ = false;    // the outbox waits for it

@@ -71,6 +71,11 @@ std::string Connection::head_of(const HttpResponse& response, int64_t body_bytes
   if (body_bytes >= 0) add("Content-Length", str_format("%lld", static_cast<long long>(body_bytes)));
   if (body_bytes < 0 && chunked_) add("Transfer-Encoding", "chunked");
   if (!record_.id.empty()) add("X-Request-Id", record_.id);
+  if (!origin_.empty()) {
+    add("Access-Control-Allow-Origin", origin_);
+    add("Access-Control-Expose-Headers", "X-Request-Id, Retry-After");
+  }
+  if (!shared_.options.origins.empty() && origin_ != "*") add("Vary", "Origin");
   for (const auto& [name, value] : response.headers) add(name, value);
   add("Connection", keep_ ? "keep-alive" : "close");
   return head + "\r\n";

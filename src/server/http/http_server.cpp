@@ -16,10 +16,8 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 
 struct HttpServer::Impl {
-  explicit Impl(const HttpOptions& options, HttpHandler handler) {
-    shared.options = options;
-    shared.handler = std::move(handler);
-  }
+  explicit Impl(const HttpOptions& options, HttpHandler handler)
+      : shared{.options = options, .handler = std::move(handler)} {}
 
   Status listen(const std::string& host);
   void accept(tcp::acceptor& acceptor);

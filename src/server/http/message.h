@@ -18,7 +18,8 @@ struct HttpRequest {
   std::string query{};                           // "action=save"
   std::map<std::string, std::string> headers{};  // names in lower case
   std::string body{};
-  std::string id{};  // the client's X-Request-Id, or one of ours; every answer carries it
+  std::string id{};                    // the client's X-Request-Id, or one of ours; every answer carries it
+  std::shared_ptr<const void> room{};  // what the body takes of the room for all bodies
 
   // Empty where there is none.
   std::string header(const std::string& lower_case_name) const;

@@ -121,6 +121,9 @@ Status Running::sample() {
     fill_probabilities(session_->logits(), task_.probabilities, token);
   }
   task_.sink->token(token, report_);
+  const bool late = task_.line_after_s > 0 && report_.generate_s > task_.line_after_s;
+  if (late && piece.text.find('\n') != std::string::npos && generation_->stage() != Generation::Stage::kFinished)
+    generation_->stop(Generation::Ending::kLength);
   return {};
 }
 

@@ -77,6 +77,7 @@ struct Task {
   bool heads = false;          // trace the heads while the prompt is read
   int priority = 0;            // lower ones begin first; each step down doubles the share of the time, -4 to 4 count
   double deadline_s = 0;       // by the clock of now_s(); 0: none
+  double line_after_s = 0;     // a line that ends so long after the first token is the last; 0: none
   uint64_t after = 0;          // begins when that task's prompt has been read, whose cache it shares
   std::shared_ptr<CancelToken> cancel{};
   std::shared_ptr<TaskSink> sink{};

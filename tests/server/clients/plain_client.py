@@ -153,7 +153,7 @@ def keys(program):
 
 def stopping(program):
     """SIGTERM while a stream runs: nobody new is let in, the stream ends whole, and the program with 0."""
-    server = Server(program)
+    server = Server(program, "--drain-seconds", "600")  # however slow the machine is
     try:
         client = Client(server.url)
         body = {"prompt": "The old woman walked", "n_predict": 3000, "ignore_eos": True, "stream": True}
