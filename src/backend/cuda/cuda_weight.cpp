@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/cuda/cuda_grids.h"
 #include "kernels/products/cuda/dequantise_cuda.h"
 
 namespace ei {
 
 using kernels::cuda::cuda_status;
 using kernels::cuda::DeviceCodes;
+using kernels::cuda::FileType;
 
 namespace {
 
@@ -89,17 +91,33 @@ Result<CudaWeightLoader::Slice*> CudaWeightLoader::next_slice() {
   return &slice;
 }
 
+Result<FileType> CudaWeightLoader::file_type(uint32_t ggml_type) {
+  Buffer& memory = grids_[ggml_type];
+  if (memory.bytes() == 0) {
+    const std::vector<int8_t> grid = weight_grid(ggml_type);
+    if (grid.empty()) return FileType{ggml_type};
+    EI_ASSIGN_OR_RETURN(Buffer made, allocate_device(grid.size()));
+    EI_RETURN_IF_ERROR(
+        cuda_status(cudaMemcpyAsync(made.data(), grid.data(), grid.size(), cudaMemcpyHostToDevice, cudaStreamPerThread),
+                    "loading weights"));
+    EI_RETURN_IF_ERROR(cuda_status(cudaStreamSynchronize(cudaStreamPerThread), "loading weights"));
+    memory = std::move(made);
+  }
+  return FileType{ggml_type, static_cast<const int8_t*>(memory.data())};
+}
+
 Status CudaWeightLoader::send(const HostTensor& part, DType type, std::byte* to, const DeviceCodes* codes) {
-  const auto file_type = static_cast<ggml_type>(part.type);
+  const auto ggml_id = static_cast<ggml_type>(part.type);
   const bool there = kernels::cuda::dequantises(part.type);
-  const ggml_to_float_t to_float = ggml_get_type_traits(file_type)->to_float;
+  const ggml_to_float_t to_float = ggml_get_type_traits(ggml_id)->to_float;
   if (!there && to_float == nullptr) {
     return make_error(ErrorKind::kModel, "tensor '%s' has a type that cannot be read as numbers",
                       std::string(part.name).c_str());
   }
+  EI_ASSIGN_OR_RETURN(const FileType type_sent, file_type(there ? part.type : static_cast<uint32_t>(GGML_TYPE_F32)));
   // Slices are of whole blocks, not of whole rows: a row may be of any size.
-  const int64_t block = ggml_blck_size(file_type);
-  const auto block_bytes = static_cast<int64_t>(ggml_type_size(file_type));
+  const int64_t block = ggml_blck_size(ggml_id);
+  const auto block_bytes = static_cast<int64_t>(ggml_type_size(ggml_id));
   const int64_t blocks = part.rows * part.cols / block;
   const int64_t sent_bytes = there ? block_bytes : block * static_cast<int64_t>(sizeof(float));
   const int64_t at_once = static_cast<int64_t>(kSliceBytes) / sent_bytes;
@@ -118,11 +136,11 @@ Status CudaWeightLoader::send(const HostTensor& part, DType type, std::byte* to,
         "loading weights"));
     if (to != nullptr) {
       EI_RETURN_IF_ERROR(kernels::cuda::launch_dequantise(
-          there ? part.type : static_cast<uint32_t>(GGML_TYPE_F32), slice->device.data(), count * block, part.scale,
-          type, to + static_cast<size_t>(first * block) * dtype_bytes(type), cudaStreamPerThread));
+          type_sent, slice->device.data(), count * block, part.scale, type,
+          to + static_cast<size_t>(first * block) * dtype_bytes(type), cudaStreamPerThread));
     }
     if (codes != nullptr) {
-      EI_RETURN_IF_ERROR(kernels::cuda::launch_split_codes(part.type, slice->device.data(), first * block,
+      EI_RETURN_IF_ERROR(kernels::cuda::launch_split_codes(type_sent, slice->device.data(), first * block,
                                                            count * block, *codes, cudaStreamPerThread));
     }
     EI_RETURN_IF_ERROR(cuda_status(cudaEventRecord(slice->sent, cudaStreamPerThread), "loading weights"));

@@ -69,6 +69,8 @@ class CudaWeightLoader {
   };
 
   Result<Slice*> next_slice();
+  // With its table, where it has one, on the GPU.
+  Result<kernels::cuda::FileType> file_type(uint32_t ggml_type);
   // Decodes `part` into [rows, cols] of `type` at `to`, and splits it into codes; each where it is not null.
   Status send(const HostTensor& part, DType type, std::byte* to, const kernels::cuda::DeviceCodes* codes);
 
@@ -77,6 +79,7 @@ class CudaWeightLoader {
   size_t next_ = 0;
   // A table and an output matrix of one tensor are one copy.
   std::map<const void*, std::weak_ptr<const Buffer>> held_;
+  std::map<uint32_t, Buffer> grids_;  // by type
 };
 
 }  // namespace ei

@@ -119,5 +119,39 @@ TEST(EmulatedMatvec, ReadsNibbles) {
   }
 }
 
+TEST(EmulatedMatvec, ReadsNibblesInBlocksOf16AndFiveBits) {
+  for (const int64_t cols : kCols) {
+    Input input(cols);
+    std::vector<unsigned char> codes;
+    std::vector<__half2> scales;   // of 16 weights
+    std::vector<uint32_t> behind;  // scale and fifth bits of 32, in turn
+    for (int64_t i = 0; i < kRows * cols / 2; ++i)
+      codes.push_back(static_cast<unsigned char>(input.random.between(0, 255)));
+    for (int64_t i = 0; i < kRows * cols / 16; ++i)
+      scales.push_back(__floats2half2_rn(0.002f * input.random.normal(), 0.01f * input.random.normal()));
+    for (size_t i = 0; i < scales.size(); i += 2) {
+      behind.push_back(reinterpret_cast<const uint32_t*>(scales.data())[i]);
+      behind.push_back(static_cast<uint32_t>(input.random.next()));
+    }
+    const auto nibble = [&](size_t i) {
+      const unsigned byte = codes[i / 32 * 16 + i % 16];
+      return i % 32 < 16 ? byte & 15 : byte >> 4;
+    };
+    const auto scaled = [&](unsigned code, size_t scale) {
+      const float2 by = __half22float2(scales[scale]);
+      return by.x * static_cast<float>(code) + by.y;
+    };
+    const auto* words = reinterpret_cast<const uint4*>(codes.data());
+    SCOPED_TRACE(cols);
+    input.expect(FineWeights<false>{words, reinterpret_cast<const uint2*>(scales.data()), cols / 32},
+                 input.product([&](size_t i) { return scaled(nibble(i), i / 16); }));
+    input.expect(FineWeights<true>{words, reinterpret_cast<const uint2*>(behind.data()), cols / 32},
+                 input.product([&](size_t i) {
+                   const unsigned fifth = behind[i / 32 * 2 + 1] >> fifth_bit_place(static_cast<int>(i % 32)) & 1;
+                   return scaled(nibble(i) | fifth << 4, i / 32 * 2);
+                 }));
+  }
+}
+
 }  // namespace
 }  // namespace ei::kernels::cuda

@@ -1,5 +1,5 @@
-// One row of x times a matrix: the kernel, for weights in bf16, bytes or nibbles. Compiles on the host too, where a
-// test runs it thread by thread.
+// One row of x times a matrix: the kernel, for weights in bf16, bytes, nibbles or five bits. Compiles on the host too,
+// where a test runs it thread by thread.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/elements.cuh"
+#include "kernels/products/cuda/matvec_cuda.h"
 
 namespace ei::kernels::cuda {
 
@@ -143,6 +144,71 @@ struct NibbleWeights {
     return sum * scale.x + plain * scale.y;
   }
 };
+
+// Where the fifth bit of code i of a block of 32 lies in its word: so that a shift and a mask give those of four
+// neighbours, each in a byte of its own.
+__device__ constexpr int fifth_bit_place(int i) { return i % 4 * 8 + i / 4; }
+// The fifth bits of codes 4 * four to 4 * four + 3, where they belong in bytes that hold a nibble each.
+__device__ constexpr uint32_t fifth_bits(uint32_t word, int four) {
+  return (four < 4 ? word << (4 - four) : word >> (four - 4)) & 0x10101010u;
+}
+
+// Nibbles with eight bytes more for 32 of them: scales and offsets of the first and the last 16, or one of each and the
+// word of fifth bits.
+template <bool kFifths>
+struct FineWeights {
+  static constexpr int kEach = 32;
+  const uint4* codes;  // as nibbles
+  const uint2* scales;
+  int64_t per_row;
+  struct Held {
+    uint4 bits;
+    uint2 scale;
+  };
+  __device__ Held load(int64_t row, int64_t piece) const {
+    const int64_t at = row * per_row + piece;
+    return {__ldcs(codes + at), __ldcs(scales + at)};
+  }
+  template <typename X>
+  __device__ float dot(const Held& held, const X* x, int64_t step, int64_t lane) const {
+    const uint32_t words[4] = {held.bits.x, held.bits.y, held.bits.z, held.bits.w};
+    const auto* pairs = reinterpret_cast<const __half2*>(&held.scale);
+    float sums[2] = {};  // of the first 16 and of the others
+    float plain[2] = {};
+#pragma unroll
+    for (int group = 0; group < 4; ++group) {
+      const Eight eight = eight_of(x + eight_place<kEach>(step, group, lane));
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        uint32_t word = words[group % 2 * 2 + i / 4] >> (group < 2 ? 0 : 4) & 0x0f0f0f0fu;
+        if (kFifths) word |= fifth_bits(held.scale.y, 2 * group + i / 4);
+        sums[group / 2] += byte_as_float(word, i % 4) * eight.at[i];
+        plain[group / 2] += eight.at[i];
+      }
+    }
+    const float2 first = __half22float2(pairs[0]);
+    const float2 last = __half22float2(pairs[kFifths ? 0 : 1]);
+    return sums[0] * first.x + plain[0] * first.y + (sums[1] * last.x + plain[1] * last.y);
+  }
+};
+
+// use(form) with what reads these codes.
+template <typename Use>
+auto with_form(const DeviceCodes& weight, Use use) {
+  const auto* codes = static_cast<const uint4*>(weight.codes);
+  const auto* halves = static_cast<const __half*>(weight.scales);
+  const auto* wide = static_cast<const uint2*>(weight.scales);
+  const bool fine = weight.form.block == 16;
+  if (weight.form.codes == Codes::kBytes) {
+    const int64_t pieces = weight.cols / ByteWeights<32>::kEach;
+    if (fine) return use(ByteWeights<16>{codes, halves, pieces});
+    return use(ByteWeights<32>{codes, halves, pieces});
+  }
+  const int64_t pieces = weight.cols / NibbleWeights::kEach;
+  if (weight.form.codes == Codes::kFives) return use(FineWeights<true>{codes, wide, pieces});
+  if (fine) return use(FineWeights<false>{codes, wide, pieces});
+  return use(NibbleWeights{codes, static_cast<const __half2*>(weight.scales), pieces});
+}
 
 // Eight zeros where `from` is null.
 __device__ inline void copy_eight(const float* from, float* to) {

@@ -65,7 +65,7 @@ bool matvec_takes(DType type, int64_t cols) { return type == DType::kBF16 && tak
 
 bool matvec_takes(const CodeForm& form, int64_t cols) {
   if (form.codes == Codes::kNone) return false;
-  return takes(form.codes == Codes::kNibbles ? NibbleWeights::kEach : ByteWeights<32>::kEach, cols) &&
+  return takes(form.codes == Codes::kBytes ? ByteWeights<32>::kEach : NibbleWeights::kEach, cols) &&
          cols % form.block == 0;
 }
 
@@ -77,15 +77,8 @@ Status launch_matvec(const DeviceRows& weight, const DeviceRows& x, float* y, co
 
 Status launch_matvec(const DeviceCodes& weight, const DeviceRows& x, float* y, const float* bias, void* stream) {
   EI_CHECK(matvec_takes(weight.form, weight.cols));
-  const auto* codes = static_cast<const uint4*>(weight.codes);
-  if (weight.form.codes == Codes::kNibbles) {
-    const NibbleWeights form{codes, static_cast<const __half2*>(weight.scales), weight.cols / NibbleWeights::kEach};
-    return launch(form, weight.rows, weight.cols, x, y, bias, stream);
-  }
-  const auto* scales = static_cast<const __half*>(weight.scales);
-  if (weight.form.block == 16)
-    return launch(ByteWeights<16>{codes, scales, weight.cols / 16}, weight.rows, weight.cols, x, y, bias, stream);
-  return launch(ByteWeights<32>{codes, scales, weight.cols / 16}, weight.rows, weight.cols, x, y, bias, stream);
+  return with_form(weight,
+                   [&](const auto& form) { return launch(form, weight.rows, weight.cols, x, y, bias, stream); });
 }
 
 }  // namespace ei::kernels::cuda

@@ -2,112 +2,58 @@
 // i of a block; and for those that are kept for generation, the code of weight i and the scale (and offset) it shares.
 #pragma once
 
-#include <cstdint>
-
-#include "kernels/cuda/elements.cuh"
-#include "kernels/products/cuda/matvec_cuda.h"
+#include "kernels/products/cuda/weight_blocks_grid.cuh"
+#include "kernels/products/cuda/weight_blocks_long.cuh"
+#include "kernels/products/cuda/weight_blocks_short.cuh"
 
 namespace ei::kernels::cuda {
 
-__device__ inline float half_at(const uint8_t* bytes) { return __half2float(*reinterpret_cast<const __half*>(bytes)); }
-
-struct WeightF32 {
-  static constexpr int kWeights = 1, kBytes = 4;
-  __device__ static float weight(const uint8_t* block, int) { return *reinterpret_cast<const float*>(block); }
-};
-struct WeightF16 {
-  static constexpr int kWeights = 1, kBytes = 2;
-  __device__ static float weight(const uint8_t* block, int) { return half_at(block); }
-};
-struct WeightBF16 {
-  static constexpr int kWeights = 1, kBytes = 2;
-  __device__ static float weight(const uint8_t* block, int) {
-    return to_float(*reinterpret_cast<const __nv_bfloat16*>(block));
-  }
-};
-
-// weight = scale * code + offset
 template <typename Type>
-struct Coded {
-  __device__ static float weight(const uint8_t* block, int i) {
-    const float2 scale = Type::scale(block, i);
-    return scale.x * static_cast<float>(Type::code(block, i)) + scale.y;
-  }
-};
+Type with_grid(const int8_t* grid) {
+  Type type;
+  type.grid = grid;
+  return type;
+}
 
-struct WeightQ4_0 : Coded<WeightQ4_0> {  // scale; nibbles of weights 0 to 15, those of 16 to 31 above them
-  static constexpr int kWeights = 32, kBytes = 18;
-  static constexpr CodeForm kForm{Codes::kNibbles, 32};
-  __device__ static int code(const uint8_t* block, int i) {
-    return i < 16 ? block[2 + i] & 15 : block[2 + i - 16] >> 4;
-  }
-  __device__ static float2 scale(const uint8_t* block, int) { return {half_at(block), -8 * half_at(block)}; }
-};
-struct WeightQ4_1 : Coded<WeightQ4_1> {  // scale, least; nibbles as above
-  static constexpr int kWeights = 32, kBytes = 20;
-  static constexpr CodeForm kForm{Codes::kNibbles, 32};
-  __device__ static int code(const uint8_t* block, int i) {
-    return i < 16 ? block[4 + i] & 15 : block[4 + i - 16] >> 4;
-  }
-  __device__ static float2 scale(const uint8_t* block, int) { return {half_at(block), half_at(block + 2)}; }
-};
-struct WeightQ8_0 : Coded<WeightQ8_0> {  // scale; bytes
-  static constexpr int kWeights = 32, kBytes = 34;
-  static constexpr CodeForm kForm{Codes::kBytes, 32};
-  __device__ static int code(const uint8_t* block, int i) { return static_cast<int8_t>(block[2 + i]); }
-  __device__ static float2 scale(const uint8_t* block, int) { return {half_at(block), 0}; }
-};
-struct WeightQ4_K : Coded<WeightQ4_K> {  // scale, scale of the leasts; eight pairs of six bits; nibbles in runs of 64
-  static constexpr int kWeights = 256, kBytes = 144;
-  static constexpr CodeForm kForm{Codes::kNibbles, 32};
-  __device__ static int code(const uint8_t* block, int i) {
-    const uint8_t byte = block[16 + 32 * (i / 64) + i % 32];
-    return i % 64 < 32 ? byte & 15 : byte >> 4;
-  }
-  __device__ static float2 scale(const uint8_t* block, int i) {
-    const uint8_t* pairs = block + 4;
-    const int pair = i / 32;
-    const int scale = pair < 4 ? pairs[pair] & 63 : (pairs[pair + 4] & 15) | (pairs[pair - 4] >> 6) << 4;
-    const int least = pair < 4 ? pairs[pair + 4] & 63 : (pairs[pair + 4] >> 4) | (pairs[pair] >> 6) << 4;
-    return {half_at(block) * static_cast<float>(scale), -half_at(block + 2) * static_cast<float>(least)};
-  }
-};
-struct WeightQ6_K
-    : Coded<WeightQ6_K> {  // 128 bytes of low nibbles, 64 of high bit pairs, 16 scales, the scale of these
-  static constexpr int kWeights = 256, kBytes = 210;
-  static constexpr CodeForm kForm{Codes::kBytes, 16};
-  __device__ static int code(const uint8_t* block, int i) {
-    const int half = i / 128;
-    const int quarter = i % 128 / 32;
-    const uint8_t byte = block[64 * half + i % 32 + quarter % 2 * 32];
-    const int low = quarter < 2 ? byte & 15 : byte >> 4;
-    const int high = block[128 + 32 * half + i % 32] >> (2 * quarter) & 3;
-    return (low | high << 4) - 32;
-  }
-  __device__ static float2 scale(const uint8_t* block, int i) {
-    return {half_at(block + 208) * static_cast<float>(static_cast<int8_t>(block[192 + i / 16])), 0};
-  }
-};
-
-// Calls use(Type{}) with the struct of a ggml type; false when there is none.
+// Calls use(type) with the struct of a ggml type; false when there is none.
 template <typename Use>
-bool with_coded_type(uint32_t ggml_type, Use use) {
-  switch (ggml_type) {
+bool with_coded_type(const FileType& type, Use use) {
+  switch (type.ggml) {
     case 2: use(WeightQ4_0{}); return true;
     case 3: use(WeightQ4_1{}); return true;
+    case 6: use(WeightQ5_0{}); return true;
+    case 7: use(WeightQ5_1{}); return true;
     case 8: use(WeightQ8_0{}); return true;
+    case 10: use(WeightQ2_K{}); return true;
+    case 11: use(WeightQ3_K{}); return true;
     case 12: use(WeightQ4_K{}); return true;
+    case 13: use(WeightQ5_K{}); return true;
     case 14: use(WeightQ6_K{}); return true;
+    case 16: use(with_grid<WeightIQ2_XXS>(type.grid)); return true;
+    case 17: use(with_grid<WeightIQ2_XS>(type.grid)); return true;
+    case 18: use(with_grid<WeightIQ3_XXS>(type.grid)); return true;
+    case 19: use(with_grid<WeightIQ1_S>(type.grid)); return true;
+    case 20: use(WeightIQ4_NL{}); return true;
+    case 21: use(with_grid<WeightIQ3_S>(type.grid)); return true;
+    case 22: use(with_grid<WeightIQ2_S>(type.grid)); return true;
+    case 23: use(WeightIQ4_XS{}); return true;
+    case 29: use(with_grid<WeightIQ1_M>(type.grid)); return true;
+    case 34: use(WeightTQ1_0{}); return true;
+    case 35: use(WeightTQ2_0{}); return true;
+    case 40: use(WeightNVFP4{}); return true;
+    case 41: use(WeightQ1_0{}); return true;
+    case 42: use(WeightQ2_0{}); return true;
     default: return false;
   }
 }
 template <typename Use>
-bool with_weight_type(uint32_t ggml_type, Use use) {
-  switch (ggml_type) {
+bool with_weight_type(const FileType& type, Use use) {
+  switch (type.ggml) {
     case 0: use(WeightF32{}); return true;
     case 1: use(WeightF16{}); return true;
     case 30: use(WeightBF16{}); return true;
-    default: return with_coded_type(ggml_type, use);
+    case 39: use(WeightMXFP4{}); return true;
+    default: return with_coded_type(type, use);
   }
 }
 
