@@ -109,6 +109,16 @@ TEST_F(Requests, OfTheCorpusAreAllAnswered) {
   for (const std::string& body : bodies) EXPECT_EQ(walk().complaint(body), "") << body.substr(0, 500);
 }
 
+// The walk goes through tokens, grammars and samplers, although nobody waits for an answer.
+TEST_F(Requests, ForTextsGetAsFarAsTheScheduler) {
+  ASSERT_EQ(walk().failure(), "");
+  const Json messages = {{{"role", "user"}, {"content", "a b c"}}};
+  const Json body = {{"prompt", "a b c"}, {"input", "a b c"}, {"messages", messages}, {"max_tokens", 1}};
+  const int64_t before = walk().submitted();
+  EXPECT_EQ(walk().complaint(server::dump(body)), "");
+  EXPECT_EQ(walk().submitted() - before, 3 + 4 * 5) << "three routes for prompts, five for chats in four styles";
+}
+
 TEST_F(Requests, MixedOutOfTheCorpusAreAllAnswered) {
   ASSERT_EQ(walk().failure(), "");
   Mixer mixer(corpus(), 24);

@@ -51,7 +51,7 @@ constexpr const char* kTemplate =
     "{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}";
 
 bool is_error(int status) { return status >= 400; }
-constexpr int kBusy = 503;  // what a request is told that was dropped
+constexpr int kDropped = 503;
 
 // An error of the request's own, in the shape of OpenAI's.
 std::string wrong_error(const HttpResponse& response) {
@@ -81,7 +81,10 @@ RequestWalk::RequestWalk(const std::string& model) {
 
 RequestWalk::~RequestWalk() = default;
 
+int64_t RequestWalk::submitted() const { return scheduler_->totals().cancelled; }
+
 std::string RequestWalk::ask(const server::Api& api, const server::Route& route, const std::string& body) {
+  const int64_t before = submitted();
   server::HttpRequest request{.method = "POST", .path = route.path, .body = body};
   const auto answer = std::make_shared<Answer>();
   try {
@@ -94,7 +97,8 @@ std::string RequestWalk::ask(const server::Api& api, const server::Route& route,
   }
   const HttpResponse response = answer->wait();
   if (answer->answers() != 1) return "answered more than once";
-  if (!is_error(response.status) || response.status == kBusy) {
+  if (response.status == kDropped && submitted() == before) return "dropped before the scheduler: " + response.body;
+  if (!is_error(response.status) || response.status == kDropped) {
     ++taken_;
     return "";
   }

@@ -21,6 +21,7 @@ class RequestWalk {
   // error of the request's that names what it is about.
   std::string complaint(const std::string& body);
   int64_t taken() const { return taken_; }  // answers that were no error, or would have come from the model
+  int64_t submitted() const;                // tasks that were given to the scheduler, which drops them all
 
  private:
   std::string ask(const server::Api& api, const server::Route& route, const std::string& body);

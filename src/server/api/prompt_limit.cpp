@@ -42,7 +42,7 @@ bool PromptLimit::may_fit(std::string_view text, bool parse_special) {
     const int64_t certain = tokens_ - tokens_ / 9 - doubtful_;
     if (certain > context_) error_ = too_long(certain, context_, "at least ");
   }
-  if (left()) error_ = unavailable("the client has gone");
+  if (looks && left()) error_ = unavailable("the client has gone");
   return !error_;
 }
 

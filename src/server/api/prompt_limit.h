@@ -19,8 +19,8 @@ class PromptLimit {
   PromptLimit(const text::Tokenizer& tokenizer, int64_t context, const CancelToken* gone)
       : tokenizer_(tokenizer), context_(context), gone_(gone) {}
 
-  // Of the next part of the prompt. False: it does not fit, or nobody waits; error() says which. True says nothing
-  // certain: what is not far beyond the context is known only once it is tokens.
+  // Of the next part of the prompt. False: it does not fit, or it is long and nobody waits; error() says which. True
+  // says nothing certain: what is not far beyond the context is known only once it is tokens.
   bool may_fit(std::string_view text, bool parse_special);
   const std::optional<ApiError>& error() const { return error_; }
 
