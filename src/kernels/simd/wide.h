@@ -8,6 +8,8 @@
 
 #if defined(__aarch64__)
 #include <arm_neon.h>
+#elif defined(__F16C__)
+#include <immintrin.h>
 #endif
 
 #include "kernels/simd/q8_rows.h"
@@ -54,9 +56,16 @@ inline Eight eight_at(const uint16_t* from) {  // bf16: the upper half of a floa
 }
 
 #if defined(__aarch64__)
+#define EI_WIDENS_HALVES 1
 inline Eight eight_halves_at(const uint16_t* from) {  // f16
   const float16x8_t halves = vreinterpretq_f16_u16(vld1q_u16(from));
   return {vcvt_f32_f16(vget_low_f16(halves)), vcvt_high_f32_f16(halves)};
+}
+#elif defined(__F16C__)
+#define EI_WIDENS_HALVES 1
+inline Eight eight_halves_at(const uint16_t* from) {
+  const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  return {_mm_cvtph_ps(halves), _mm_cvtph_ps(_mm_unpackhi_epi64(halves, halves))};
 }
 #endif
 
@@ -157,7 +166,14 @@ inline void load_row(const void* from, DType type, int64_t count, float* to) {
       to[i] = static_cast<float>(half);
     }
 #else
-    for (int64_t i = 0; i < count; ++i) to[i] = f16_to_f32(bits[i]);
+    int64_t i = 0;
+#if defined(EI_WIDENS_HALVES)
+    for (; i + 8 <= count; i += 8) {
+      const Eight eight = eight_halves_at(bits + i);
+      std::memcpy(to + i, &eight, sizeof eight);
+    }
+#endif
+    for (; i < count; ++i) to[i] = f16_to_f32(bits[i]);
 #endif
   }
 }

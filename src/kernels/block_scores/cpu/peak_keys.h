@@ -43,7 +43,7 @@ class PeakKeys {
         scale = place_halves(keys, dim, to, [](const uint16_t* from) { return eight_at(from); });
         return;
       }
-#if defined(__aarch64__)
+#if defined(EI_WIDENS_HALVES)
       if (params.kv.key_type == DType::kF16) {
         scale = place_halves(keys, dim, to, eight_halves_at);
         return;

@@ -8,6 +8,10 @@
 
 #include "kernels/simd/wide.h"
 
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
 namespace ei::kernels {
 
 inline constexpr int kPanelKeys = 8;
@@ -19,16 +23,34 @@ using Four = Lanes;
 
 inline Four load(const float* from) { return four_at(from); }
 inline void store(float* to, const Four& v) { std::memcpy(to, &v, sizeof v); }
-inline Four multiply_add(const Four& a, float b, const Four& c) { return multiply_add(a, Four{b, b, b, b}, c); }
+
+// Neighbouring rows of a tile: as many as a register holds. What a row gets does not depend on that.
+#if defined(__AVX512F__)
+typedef float Rows __attribute__((vector_size(64), aligned(4)));
+inline Rows larger(const Rows& a, const Rows& b) { return _mm512_max_ps(b, a); }
+inline Rows multiply_add(const Rows& a, const Rows& b, const Rows& c) { return _mm512_fmadd_ps(a, b, c); }
+inline float largest_of(const Rows& rows) { return _mm512_reduce_max_ps(rows); }
+#else
+using Rows = Four;
+inline float largest_of(const Rows& rows) { return std::max(std::max(rows[0], rows[1]), std::max(rows[2], rows[3])); }
+#endif
+inline constexpr int kRowLanes = sizeof(Rows) / sizeof(float);
+inline Rows load_rows(const float* from) {
+  Rows rows;
+  std::memcpy(&rows, from, sizeof rows);
+  return rows;
+}
+inline void store_rows(float* to, const Rows& rows) { std::memcpy(to, &rows, sizeof rows); }
 
 // 2^x for x <= 0, relative error below 1e-3: more than a ranking needs.
-inline Four exp2_low(Four x) {
-  typedef int32_t Bits __attribute__((vector_size(16)));
-  x = larger(x, Four{-126, -126, -126, -126});
-  const Four shifted = x + 12582912.0f;  // 1.5 * 2^23: the rounded integer is left in the low bits
-  const Four r = x - (shifted - 12582912.0f);
-  const Four poly = ((0.0558f * r + 0.24022f) * r + 0.69314f) * r + 1.0f;
-  return reinterpret_cast<Four>((reinterpret_cast<Bits>(shifted) << 23) + reinterpret_cast<Bits>(poly));
+template <typename Vector>
+inline Vector exp2_low(Vector x) {
+  typedef int32_t Bits __attribute__((vector_size(sizeof(Vector))));
+  x = larger(x, Vector{} - 126.0f);
+  const Vector shifted = x + 12582912.0f;  // 1.5 * 2^23: the rounded integer is left in the low bits
+  const Vector r = x - (shifted - 12582912.0f);
+  const Vector poly = ((0.0558f * r + 0.24022f) * r + 0.69314f) * r + 1.0f;
+  return reinterpret_cast<Vector>((reinterpret_cast<Bits>(shifted) << 23) + reinterpret_cast<Bits>(poly));
 }
 
 // Adding 1.5 * 2^23 leaves the rounded integer in the low bits.
@@ -36,12 +58,14 @@ inline constexpr float kRoundingShift = 12582912.0f;
 
 // Eight elements, `inverse` units each, to 8 bits.
 inline void round_eight(const Eight& values, float inverse, int8_t* to) {
-  const Four shift = {kRoundingShift, kRoundingShift, kRoundingShift, kRoundingShift};
-  const Four low = values.low * inverse + shift;
-  const Four high = values.high * inverse + shift;
+  [[maybe_unused]] const Four low = values.low * inverse + kRoundingShift;
+  [[maybe_unused]] const Four high = values.high * inverse + kRoundingShift;
 #if defined(__aarch64__)
   const int16x8_t halves = vuzp1q_s16(vreinterpretq_s16_f32(low), vreinterpretq_s16_f32(high));
   vst1_s8(to, vmovn_s16(halves));
+#elif defined(__AVX512VL__)
+  const __m256 both = _mm256_set_m128(values.high, values.low) * inverse;
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm256_cvtepi32_epi8(_mm256_cvtps_epi32(both)));
 #else
   int32_t rounded[8];
   std::memcpy(rounded, &low, sizeof low);
@@ -76,58 +100,58 @@ inline float quantise(const float* values, int64_t count, int8_t* to) {
 // The point moves only when the terms outgrow it.
 // `none` in max: nothing has been folded yet.
 inline void fold(const float* logits, int64_t count, float none, float* max, float* sum) {
-  typedef int32_t Bits __attribute__((vector_size(16)));
+  typedef int32_t Bits __attribute__((vector_size(sizeof(Rows))));
   constexpr float kUnit = 8388608.0f;      // 2^23: one step of an exponent
   constexpr float kBias = 127 - 0.05617f;  // of floats, less what lines lie above the curve on the average
   constexpr float kRoom = 60;
+  constexpr int kTogether = 16 / kRowLanes;
   for (int r = 0; r < kTileRows; r += 16) {
-    Four from[4];
-    Four high[4];
-    Four total[4];
-    bool outgrown = false;
+    Rows from[kTogether];
+    Rows high[kTogether];
+    Rows total[kTogether];
+    const auto at = [&](int v) { return r + kRowLanes * v; };
+    const auto logits_of = [&](int64_t j, int v) { return load_rows(logits + j * kTileRows + at(v)); };
     // The first call finds its point.
-    for (int v = 0; v < 4 && max[r] == none; ++v) {
-      Four first = load(logits + r + 4 * v);
-      for (int64_t j = 1; j < count; ++j) first = larger(first, load(logits + j * kTileRows + r + 4 * v));
-      store(max + r + 4 * v, first);
+    for (int v = 0; v < kTogether && max[r] == none; ++v) {
+      Rows first = logits_of(0, v);
+      for (int64_t j = 1; j < count; ++j) first = larger(first, logits_of(j, v));
+      store_rows(max + at(v), first);
     }
-    for (int v = 0; v < 4; ++v) {
-      high[v] = load(max + r + 4 * v);
+    for (int v = 0; v < kTogether; ++v) {
+      high[v] = load_rows(max + at(v));
       from[v] = (kBias - high[v]) * kUnit;
-      total[v] = load(sum + r + 4 * v);
+      total[v] = load_rows(sum + at(v));
     }
     for (int64_t j = 0; j < count; ++j) {
-      for (int v = 0; v < 4; ++v) {
-        const Four x = load(logits + j * kTileRows + r + 4 * v);
+      for (int v = 0; v < kTogether; ++v) {
+        const Rows x = logits_of(j, v);
         high[v] = larger(high[v], x);
-        const Four bits = larger(multiply_add(x, kUnit, from[v]), Four{});
-        total[v] += reinterpret_cast<Four>(__builtin_convertvector(bits, Bits));
+        const Rows bits = larger(multiply_add(x, Rows{} + kUnit, from[v]), Rows{});
+        total[v] += reinterpret_cast<Rows>(__builtin_convertvector(bits, Bits));
       }
     }
-    for (int v = 0; v < 4; ++v)
-      for (int lane = 0; lane < 4; ++lane) outgrown = outgrown || high[v][lane] - max[r + 4 * v + lane] > kRoom;
-    if (outgrown) {
+    float grown = 0;
+    for (int v = 0; v < kTogether; ++v) grown = std::max(grown, largest_of(high[v] - load_rows(max + at(v))));
+    if (grown > kRoom) {
       // Rare: from new reference points, once more.
-      for (int v = 0; v < 4; ++v) {
-        total[v] = load(sum + r + 4 * v) * exp2_low(load(max + r + 4 * v) - high[v]);
-        store(max + r + 4 * v, high[v]);
+      for (int v = 0; v < kTogether; ++v) {
+        total[v] = load_rows(sum + at(v)) * exp2_low(load_rows(max + at(v)) - high[v]);
+        store_rows(max + at(v), high[v]);
       }
       for (int64_t j = 0; j < count; ++j)
-        for (int v = 0; v < 4; ++v) total[v] += exp2_low(load(logits + j * kTileRows + r + 4 * v) - high[v]);
+        for (int v = 0; v < kTogether; ++v) total[v] += exp2_low(logits_of(j, v) - high[v]);
     }
-    for (int v = 0; v < 4; ++v) store(sum + r + 4 * v, total[v]);
+    for (int v = 0; v < kTogether; ++v) store_rows(sum + at(v), total[v]);
   }
 }
 
 // max over kTileRows rows of x - z
 inline float largest_gap(const float* x, const float* z) {
-  Four most[2] = {load(x) - load(z), load(x + 4) - load(z + 4)};
-  for (int r = 8; r < kTileRows; r += 8) {
-    most[0] = larger(most[0], load(x + r) - load(z + r));
-    most[1] = larger(most[1], load(x + r + 4) - load(z + r + 4));
-  }
-  const Four all = larger(most[0], most[1]);
-  return std::max(std::max(all[0], all[1]), std::max(all[2], all[3]));
+  Rows most[2] = {load_rows(x) - load_rows(z), load_rows(x + kRowLanes) - load_rows(z + kRowLanes)};
+  for (int r = 2 * kRowLanes; r < kTileRows; r += 2 * kRowLanes)
+    for (int v = 0; v < 2; ++v)
+      most[v] = larger(most[v], load_rows(x + r + v * kRowLanes) - load_rows(z + r + v * kRowLanes));
+  return largest_of(larger(most[0], most[1]));
 }
 
 }  // namespace

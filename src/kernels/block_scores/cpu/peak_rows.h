@@ -61,9 +61,9 @@ class PeakRows {
       const int8_t* panel = params.keys.keys + at * kPanelKeys * dim;
       for (int r = 0; r < kTileRows; r += Isa::kRows) Isa::peaks(tile.q + r * dim, panel, dim, raw + r);
       const float scale = params.keys.key_scales[at];
-      for (int r = 0; r < kTileRows; r += 4) {
-        const Four x = load(raw + r) * (load(tile.scale + r) * scale);
-        store(out + r, p > 0 ? larger(x, load(out + r)) : x);
+      for (int r = 0; r < kTileRows; r += kRowLanes) {
+        const Rows x = load_rows(raw + r) * (load_rows(tile.scale + r) * scale);
+        store_rows(out + r, p > 0 ? larger(x, load_rows(out + r)) : x);
       }
     }
   }
