@@ -105,11 +105,12 @@ class Answers(unittest.TestCase):
         self.assertEqual(connection.getresponse().status, 413)
 
     def test_a_client_that_goes_frees_its_slot(self):
-        for polite in (True, False):
+        for polite, behind in ((True, b""), (False, b""), (False, b"\r\n")):
             connection = self.connect()
             connection.request("POST", "/completion", json.dumps(
                 {"prompt": "The key is", "n_predict": 30000, "ignore_eos": True, "stream": False}))
             self.assertTrue(self.becomes(busy=True))
+            connection.send(behind)
             if polite:
                 connection.sock.settimeout(0.2)
                 try:
@@ -117,7 +118,7 @@ class Answers(unittest.TestCase):
                 except (OSError, ssl.SSLError):
                     pass
             connection.close()
-            self.assertTrue(self.becomes(busy=False, seconds=5), f"polite={polite}")
+            self.assertTrue(self.becomes(busy=False, seconds=5), f"polite={polite} {behind}")
 
     def test_who_speaks_no_tls_is_left_and_nobody_else_minds(self):
         with socket.create_connection(("127.0.0.1", self.port), 60) as plain:

@@ -48,6 +48,17 @@ std::string request_id(const std::string& given) {
   return str_format("%016llx", static_cast<unsigned long long>(random()));
 }
 
+// What is told to somebody whose bytes are no request, or too many; nothing where nobody listens any more.
+std::optional<HttpResponse> refusal_of(const boost::system::error_code& error) {
+  if (error == http::error::body_limit) return plain_error(413, "the body is larger than this server takes");
+  if (error == http::error::header_limit) return plain_error(431, "the headers are larger than this server takes");
+  if (error == http::error::end_of_stream) return std::nullopt;
+  if (error.category() != http::make_error_code(http::error::bad_method).category()) return std::nullopt;
+  return plain_error(400, "the request is not HTTP/1.1");
+}
+
+bool is_newline(char c) { return c == '\r' || c == '\n'; }
+
 HttpRequest read_head(const http::request<http::string_body>& message) {
   HttpRequest request;
   request.method = std::string(message.method_string());
@@ -90,7 +101,9 @@ void Connection::read_request() {
   state_ = State::kReading;
   if (watching_ && stream_.secure()) return await_watched();
   request_ = {};
+  head_only_ = false;
   origin_.clear();
+  skip_newlines();
   parser_.emplace();
   // Of all together, the request line being one more.
   parser_->header_limit(static_cast<uint32_t>(shared_.options.header_bytes * (shared_.options.header_count + 1)));
@@ -100,7 +113,7 @@ void Connection::read_request() {
   stream_.expires_after(milliseconds(shared_.options.idle_s));
   stream_.async_read_some(buffer_.prepare(kWatchBytes), [self = shared_from_this()](const Error& error, size_t bytes) {
     self->buffer_.commit(bytes);
-    error ? self->lose() : self->read_header();
+    error ? self->lose() : self->read_request();
   });
 }
 
@@ -113,17 +126,13 @@ void Connection::read_header() {
 void Connection::header_read(const Error& error) {
   if (error) return refuse(error);
   const auto& head = parser_->get();
-  if (std::distance(head.begin(), head.end()) > shared_.options.header_count) {
-    keep_ = false;
-    return answer(plain_error(431, "too many headers"));
-  }
+  if (std::distance(head.begin(), head.end()) > shared_.options.header_count)
+    return break_off(plain_error(431, "too many headers"));
   const auto most = static_cast<size_t>(shared_.options.header_bytes);
   const auto too_large = [&](const auto& field) { return field.name_string().size() + field.value().size() > most; };
-  if (head.target().size() > most || std::any_of(head.begin(), head.end(), too_large)) {
-    keep_ = false;
-    return answer(plain_error(431, "a header is larger than this server takes"));
-  }
-  request_ = read_head(head);
+  if (head.target().size() > most || std::any_of(head.begin(), head.end(), too_large))
+    return break_off(plain_error(431, "a header is larger than this server takes"));
+  take_head();
   origin_ = allowed_origin(shared_.options.origins, request_);
   if (!origin_.empty())
     if (const std::optional<HttpResponse> asked = preflight_response(request_)) return turn_away(*asked);
@@ -140,6 +149,12 @@ void Connection::header_read(const Error& error) {
     return;
   }
   read_body();
+}
+
+void Connection::take_head() {
+  request_ = read_head(parser_->get());
+  head_only_ = request_.method == "HEAD";
+  if (head_only_) request_.method = "GET";  // whoever answers need not know
 }
 
 void Connection::read_body() {
@@ -163,22 +178,22 @@ void Connection::turn_away(const HttpResponse& response) {
 }
 
 void Connection::open_record() {
-  record_ = {.id = request_.id, .method = request_.method, .path = request_.path};
+  record_ = {.id = request_.id, .method = head_only_ ? "HEAD" : request_.method, .path = request_.path};
   asked_s_ = now_s();
 }
 
 void Connection::refuse(const Error& error) {
-  keep_ = false;
-  chunked_ = true;
-  share_ = nullptr;
+  if (const std::optional<HttpResponse> response = refusal_of(error)) return break_off(*response);
   if (!request_.id.empty()) open_record();
-  if (error == http::error::body_limit) return answer(plain_error(413, "the body is larger than this server takes"));
-  if (error == http::error::header_limit)
-    return answer(plain_error(431, "the headers are larger than this server takes"));
-  if (error == http::error::end_of_stream || error == beast::error::timeout) return lose();
-  if (error.category() == http::make_error_code(http::error::bad_method).category())
-    return answer(plain_error(400, "the request is not HTTP/1.1"));
   lose();
+}
+
+void Connection::break_off(const HttpResponse& response) {
+  keep_ = false;
+  share_ = nullptr;
+  if (request_.id.empty()) take_head();  // as far as it came
+  open_record();
+  answer(response);
 }
 
 void Connection::hand_over() {
@@ -197,7 +212,14 @@ void Connection::hand_over() {
   shared_.handler(std::move(request), shared_from_this());
 }
 
+// Between requests they mean nothing, and some clients send them behind a body.
+void Connection::skip_newlines() {
+  const auto* bytes = static_cast<const char*>(buffer_.cdata().data());
+  buffer_.consume(static_cast<size_t>(std::find_if_not(bytes, bytes + buffer_.size(), is_newline) - bytes));
+}
+
 void Connection::watch() {
+  skip_newlines();
   if (watching_ || buffer_.size() > 0) return;  // a request behind this one: nothing tells whether the client waits
   watching_ = true;
   if (stream_.secure()) return watch_secure();
@@ -207,15 +229,15 @@ void Connection::watch() {
 
 void Connection::watched(const Error& error) {
   watching_ = false;
-  if (error || state_ == State::kClosed) return;
-  char byte = 0;
-  const ssize_t got = ::recv(stream_.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  if (error || state_ == State::kClosed || state_ == State::kReading) return;
+  char bytes[64] = {};
+  const ssize_t got = ::recv(stream_.socket().native_handle(), bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
   const bool gone = got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
-  if (gone) {
-    if (state_ != State::kReading) lose();
-    return;
-  }
-  if (got < 0 && state_ != State::kReading) watch();
+  if (gone) return lose();
+  if (got < 0) return watch();
+  const auto newlines = std::find_if_not(bytes, bytes + got, is_newline) - bytes;
+  if (newlines > 0) ::recv(stream_.socket().native_handle(), bytes, static_cast<size_t>(newlines), MSG_DONTWAIT);
+  if (newlines == got) watch();
 }
 
 // Behind TLS a readable socket tells nothing, it may be the other side's farewell: it is read, and what else comes is
@@ -231,7 +253,7 @@ void Connection::watched_secure(const Error& error, size_t bytes) {
   buffer_.commit(bytes);
   if (state_ == State::kClosed || state_ == State::kLeaving) return;
   if (error) return lose();
-  if (state_ != State::kReading) return;
+  if (state_ != State::kReading) return watch();
   keep_alive_.cancel();
   read_request();
 }

@@ -57,13 +57,17 @@ class Connection : public Reply, public std::enable_shared_from_this<Connection>
   void read_request();
   void read_header();
   void header_read(const Error& error);
+  void take_head();
   void read_body();
   void body_read(const Error& error);
   void hand_over();
   void refuse(const Error& error);
+  // The last answer of the connection: what follows cannot be told from this request's rest.
+  void break_off(const HttpResponse& response);
   // The answer to a request whose body has not been read.
   void turn_away(const HttpResponse& response);
   void open_record();
+  void skip_newlines();
   void watch();
   void watched(const Error& error);
   void watch_secure();
@@ -92,8 +96,9 @@ class Connection : public Reply, public std::enable_shared_from_this<Connection>
   Wire stream_;
   boost::beast::flat_buffer buffer_;
   std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;
-  HttpRequest request_{};  // that is read, without its body
-  std::string origin_{};   // that its answer names (CORS)
+  HttpRequest request_{};   // that is read, without its body
+  bool head_only_ = false;  // its answer
+  std::string origin_{};    // that its answer names (CORS)
   std::shared_ptr<BodyRoom::Share> share_{};
   boost::asio::steady_timer keep_alive_;
   boost::asio::steady_timer pace_;

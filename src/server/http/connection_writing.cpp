@@ -86,7 +86,8 @@ void Connection::answer(const HttpResponse& response) {
   state_ = State::kAnswering;
   complete_ = true;
   record_.status = response.status;
-  put(head_of(response, static_cast<int64_t>(response.body.size())) + response.body);
+  const std::string head = head_of(response, static_cast<int64_t>(response.body.size()));
+  put(head_only_ ? head : head + response.body);
 }
 
 void Connection::open_stream(const HttpResponse& head) {

@@ -13,12 +13,12 @@
 namespace ei::server {
 
 struct HttpRequest {
-  std::string method{};                          // "GET"
+  std::string method{};                          // "GET", also for HEAD: the answer then goes without its body
   std::string path{};                            // "/v1/models", without the query
   std::string query{};                           // "action=save"
   std::map<std::string, std::string> headers{};  // names in lower case
   std::string body{};
-  std::string id{};                    // the client's X-Request-Id, or one of ours; every answer carries it
+  std::string id{};                    // the client's X-Request-Id, or one of ours; its answer carries it
   std::shared_ptr<const void> room{};  // what the body takes of the room for all bodies
 
   // Empty where there is none.
