@@ -120,6 +120,41 @@ TEST(ServerAnswers, SeveralChoicesReadTheirPromptOnce) {
   EXPECT_EQ(answer["usage"]["completion_tokens"], 12);
 }
 
+TEST(ServerAnswers, SeveralCountEveryPromptOnceAndHaveTimingsOfTheirOwn) {
+  const TestServer server;
+  const json prompts = {"a b c", long_text(40)};
+  json body = {{"max_tokens", 2}, {"ignore_eos", true}, {"cache_prompt", false}};
+  std::vector<int> alone;
+  for (const json& prompt : prompts) {
+    body["prompt"] = prompt;
+    alone.push_back(server.post("/v1/completions", body).json()["usage"]["prompt_tokens"]);
+  }
+  body["prompt"] = prompts;
+  body["n"] = 2;
+  const json answer = server.post("/v1/completions", body).json();
+  EXPECT_EQ(answer["usage"]["prompt_tokens"], alone[0] + alone[1]) << answer;
+  EXPECT_EQ(answer["usage"]["total_tokens"], alone[0] + alone[1] + 8);
+  ASSERT_EQ(answer["choices"].size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {
+    const json& timings = answer["choices"][i]["timings"];
+    EXPECT_EQ(timings["prompt_n"], alone[i / 2]) << i << timings;
+    EXPECT_TRUE(timings.contains("density"));
+  }
+  EXPECT_EQ(answer["timings"], answer["choices"][0]["timings"]);
+
+  body["stream"] = true;
+  body["stream_options"] = {{"include_usage", true}};
+  body["messages"] = {{{"role", "user"}, {"content", "a"}}};
+  EXPECT_EQ(server.post("/v1/completions", body).events().back()["usage"]["prompt_tokens"], alone[0] + alone[1]);
+  for (const int n : {1, 2}) {
+    body["n"] = n;
+    int told = 0;
+    for (const json& event : server.post("/v1/chat/completions", body).events())
+      if (event.contains("timings") && !event["choices"].empty()) ++told;
+    EXPECT_EQ(told, n == 1 ? 0 : n) << "one answer has them beside its usage";
+  }
+}
+
 TEST(ServerAnswers, StopStringsGrammarsAndSchemasHold) {
   const TestServer server;
   const std::string prompt = "one two three four one two three four one two";

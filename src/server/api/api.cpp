@@ -96,6 +96,7 @@ void submit(const Call& call, TextRequest request) {
       Task task{.prompt = prompt, .generate = params.generate, .method = params.method};
       Choice& choice = responder->add_choice();
       choice.prompt = text;
+      choice.same_prompt = n > 0;
       choice.capped = task.generate.max_tokens < 0 || task.generate.max_tokens > room;
       if (choice.capped) task.generate.max_tokens = room;
       // The same seed would write the same answer again.

@@ -25,6 +25,7 @@ Json progress_json(const TaskReport& report);
 // The heads of a prompt read sparsely: the segments of this chunk, and all of them at the end (as `run --json`).
 Json head_trace_json(const HeadTrace& heads);
 Json head_summary_json(const HeadTrace& heads);
+// Of all answers together, each prompt once.
 Json usage_json(const std::vector<Choice>& choices);
 const char* finish_reason(const TaskReport& report);
 // The log-probabilities of tokens, with those of the likeliest beside each; or probabilities (`drawn`) under

@@ -18,7 +18,11 @@ class OpenAiFormat : public Format {
 
   Json whole(const std::vector<Choice>& choices) override {
     Json json = envelope(whole_object_);
-    for (const Choice& choice : choices) json["choices"].push_back(whole_choice(choice));
+    for (const Choice& choice : choices) {
+      Json one = whole_choice(choice);
+      if (choices.size() > 1) one["timings"] = timings_json(choice.report);
+      json["choices"].push_back(std::move(one));
+    }
     json["usage"] = usage_json(choices);
     json["timings"] = timings_json(choices.front().report);
     if (params_.verbose) json["__verbose"] = native_format(facts_, params_, false)->whole(choices);
@@ -160,8 +164,8 @@ class ChatFormat : public OpenAiFormat {
     const AnswerDelta rest = parsers_[static_cast<size_t>(choice.index)].finish();
     const std::string last = rest.empty() ? "" : delta(choice, said(choice, rest), Json(nullptr), false);
     const bool calls = calls_[static_cast<size_t>(choice.index)] > 0;
-    return last +
-           delta(choice, Json::object(), calls ? "tool_calls" : finish_reason(choice.report), !params_.include_usage);
+    const bool with_timings = !params_.include_usage || parsers_.size() > 1;  // those of one answer come with its usage
+    return last + delta(choice, Json::object(), calls ? "tool_calls" : finish_reason(choice.report), with_timings);
   }
 
  protected:
@@ -210,12 +214,18 @@ const char* finish_reason(const TaskReport& report) {
 
 Json usage_json(const std::vector<Choice>& choices) {
   int64_t generated = 0;
-  for (const Choice& choice : choices) generated += choice.report.generated_tokens;
-  const TaskReport& first = choices.front().report;
+  int64_t asked = 0;
+  int64_t cached = 0;
+  for (const Choice& choice : choices) {
+    generated += choice.report.generated_tokens;
+    if (choice.same_prompt) continue;
+    asked += choice.report.prompt_tokens;
+    cached += choice.report.cached_tokens;
+  }
   return {{"completion_tokens", generated},
-          {"prompt_tokens", first.prompt_tokens},
-          {"total_tokens", generated + first.prompt_tokens},
-          {"prompt_tokens_details", {{"cached_tokens", first.cached_tokens}}}};
+          {"prompt_tokens", asked},
+          {"total_tokens", generated + asked},
+          {"prompt_tokens_details", {{"cached_tokens", cached}}}};
 }
 
 std::unique_ptr<Format> text_format(const Facts& facts, const Params& params) {

@@ -22,7 +22,8 @@ struct Choice {
   std::vector<TaskToken> probabilities{};         // where they were asked for
   std::vector<TaskToken> prompt_probabilities{};  // the same, of the prompt
   TaskReport report{};
-  bool capped = false;  // the context has no room for as many tokens as were asked for
+  bool same_prompt = false;  // as the choice before
+  bool capped = false;       // the context has no room for as many tokens as were asked for
   bool done = false;
 };
 
