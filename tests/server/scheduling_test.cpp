@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -181,6 +182,48 @@ TEST(ServerScheduling, AStreamTellsOfItsPromptAndIsNeverSilentForLong) {
   EXPECT_EQ(cut["stop_type"], "limit") << cut;
 }
 
+TEST(ServerScheduling, AStreamThatWaitsForASlotIsNotSilentEither) {
+  ServerOptions options = test_options();
+  options.scheduler.slots = 1;
+  options.http.keep_alive_s = 0.1;
+  const TestServer server(options);
+  auto holder = std::make_unique<Client>(server.port());
+  holder->send(request_text("POST", "/completion", json{{"prompt", "a b"}, {"ignore_eos", true}}.dump()));
+  ASSERT_TRUE(server.becomes_busy());
+  // Before the head is sent, and where there is no stream, an error is a status.
+  json body = {{"prompt", "a b"}, {"n_predict", 2}, {"stream", true}, {"timeout", 0.02}};
+  EXPECT_EQ(server.post("/completion", body).status, 500);
+  EXPECT_EQ(server.post("/completion", {{"prompt", "a b"}, {"timeout", 0.3}}).status, 500);
+  body["timeout"] = 1;
+  const Answer late = server.post("/completion", body);
+  EXPECT_EQ(late.status, 200);
+  EXPECT_NE(late.body.find(": keep-alive\n\n"), std::string::npos) << late.body;
+  ASSERT_EQ(late.events().size(), 1u) << late.body;
+  EXPECT_NE(late.events()[0]["error"]["message"].get<std::string>().find("time was over"), std::string::npos);
+
+  const json messages = {{{"role", "user"}, {"content", "a b"}}};
+  const json asked = {{"prompt", "a b"}, {"messages", messages}, {"input", "a b"}, {"max_tokens", 2}, {"stream", true}};
+  std::vector<std::unique_ptr<Client>> clients;
+  for (const char* path : {"/completion", "/v1/chat/completions", "/v1/responses", "/v1/messages"}) {
+    clients.push_back(std::make_unique<Client>(server.port()));
+    clients.back()->send(request_text("POST", path, asked.dump()));
+    const std::string begun = clients.back()->read_until(": keep-alive");
+    EXPECT_TRUE(begun.starts_with("HTTP/1.1 200")) << begun;
+    EXPECT_EQ(begun.find("data:"), std::string::npos) << begun;
+  }
+  holder.reset();
+  std::vector<json> first;
+  for (const auto& client : clients) {
+    const Answer answer = client->read();
+    ASSERT_GE(answer.events().size(), 3u) << answer.body;
+    first.push_back(answer.events()[0]);
+  }
+  EXPECT_EQ(first[1]["choices"][0]["delta"]["role"], "assistant");
+  EXPECT_EQ(first[2]["type"], "response.created");
+  const json& usage = first[3]["message"]["usage"];
+  EXPECT_GT(usage["input_tokens"].get<int>() + usage["cache_read_input_tokens"].get<int>(), 0) << first[3];
+}
+
 // The median of some requests for /health, in seconds.
 double health_takes(uint16_t port, int asked) {
   std::vector<double> took;
@@ -227,6 +270,22 @@ TEST(ServerScheduling, StoppingFinishesWhatIsUnderWay) {
   stopping.join();
   client.join();
   EXPECT_EQ(answer["tokens_predicted"], 8) << answer;
+}
+
+TEST(ServerScheduling, StoppingWaitsForWhoIsSlowToRead) {
+  auto server = std::make_unique<TestServer>();
+  const std::string text(size_t{5} << 19, '\1');  // six bytes each in JSON: more than the system keeps for a socket
+  const json message = {{"role", "user"}, {"content", text}};
+  Client slow(server->port());
+  slow.send(request_text("POST", "/apply-template", json{{"messages", {message}}}.dump()));
+  slow.read_until("200 OK");
+  std::thread stopping([&] {
+    server->server().drain(60);
+    server = nullptr;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  EXPECT_GT(slow.read().body.size(), 6 * text.size());
+  stopping.join();
 }
 
 }  // namespace

@@ -108,6 +108,7 @@ void submit(const Call& call, TextRequest request) {
       task.heads = params.return_heads;
       task.scores_prompt = params.scores_prompt;
       task.deadline_s = deadline_of(call, params);
+      if (params.stream) task.patience_s = call.arrived_s + api.options.http.keep_alive_s;
       task.line_after_s = params.line_after_s;
       task.priority = params.priority;
       task.cancel = call.gone;

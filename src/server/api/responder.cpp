@@ -8,6 +8,7 @@ namespace ei::server {
 class Responder::Sink : public TaskSink {
  public:
   Sink(std::shared_ptr<Responder> responder, int choice) : responder_(std::move(responder)), choice_(choice) {}
+  void waits() override { responder_->waits(); }
   void progress(const TaskReport& report) override { responder_->progress(choice_, report); }
   void token(const TaskToken& token, const TaskReport& report) override { responder_->token(choice_, token, report); }
   void prompt(std::vector<TaskToken> tokens) override { responder_->prompt(choice_, std::move(tokens)); }
@@ -36,13 +37,23 @@ Choice& Responder::add_choice() {
 
 std::shared_ptr<TaskSink> Responder::sink_of(int choice) { return std::make_shared<Sink>(shared_from_this(), choice); }
 
-void Responder::open_stream() {
-  if (streaming_) return;
-  streaming_ = true;
+void Responder::send_head() {
+  if (head_sent_) return;
   HttpResponse head{.content_type = "text/event-stream", .headers = headers_};
   head.headers.emplace_back("Cache-Control", "no-cache");
   reply_->begin_stream(std::move(head));
+  head_sent_ = true;  // behind what may throw
+}
+
+void Responder::open_stream() {
+  send_head();
+  if (std::exchange(opened_, true)) return;
   reply_->write(format_->opening(choices_));
+}
+
+// The head alone, so that comments can follow: what a stream begins with may say how much of its prompt was held.
+void Responder::waits() {
+  if (!over_ && params_.stream) send_head();
 }
 
 void Responder::progress(int choice, const TaskReport& report) {
@@ -96,7 +107,7 @@ void Responder::failed(const Error& error) {
   if (std::exchange(over_, true)) return;
   cancel_->cancel();  // the other answers are of no use
   const ApiError api = from_engine(error);
-  if (!streaming_) {
+  if (!head_sent_) {
     HttpResponse response = api.to_response();
     response.headers.insert(response.headers.end(), headers_.begin(), headers_.end());
     return reply_->send(std::move(response));

@@ -53,11 +53,13 @@ class Responder : public std::enable_shared_from_this<Responder> {
 
  private:
   class Sink;
+  void waits();
   void progress(int choice, const TaskReport& report);
   void token(int choice, const TaskToken& token, const TaskReport& report);
   void prompt(int choice, std::vector<TaskToken> tokens);
   void finished(int choice, const std::string& rest, const TaskReport& report);
   void failed(const Error& error);
+  void send_head();
   void open_stream();
 
   std::shared_ptr<Reply> reply_;
@@ -66,7 +68,8 @@ class Responder : public std::enable_shared_from_this<Responder> {
   const Headers headers_;
   const std::shared_ptr<CancelToken> cancel_;
   std::vector<Choice> choices_{};
-  bool streaming_ = false;
+  bool head_sent_ = false;  // of a stream
+  bool opened_ = false;     // what the stream begins with is sent, too
   bool over_ = false;
 };
 

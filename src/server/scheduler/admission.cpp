@@ -23,21 +23,28 @@ std::string space_of(const Task& task) {
 
 void Scheduler::drop_cancelled() {
   std::list<Waiting> dropped;
+  std::vector<std::shared_ptr<TaskSink>> impatient;
   bool stopping = false;
   {
     const std::lock_guard lock(mutex_);
     stopping = stopping_;
+    impatient.reserve(waiting_.size());  // before anybody is taken out
     const double now = now_s();
     for (auto waiting = waiting_.begin(); waiting != waiting_.end();) {
-      const Task& task = waiting->task;
+      Task& task = waiting->task;
       const bool late = task.deadline_s > 0 && now > task.deadline_s;
       const auto after = std::next(waiting);
-      if (stopping || late || (task.cancel && task.cancel->cancelled()))
+      if (stopping || late || (task.cancel && task.cancel->cancelled())) {
         dropped.splice(dropped.end(), waiting_, waiting);
+      } else if (task.patience_s > 0 && now > task.patience_s) {
+        impatient.push_back(task.sink);
+        task.patience_s = 0;
+      }
       waiting = after;
     }
     totals_.cancelled += static_cast<int64_t>(dropped.size());
   }
+  for (const std::shared_ptr<TaskSink>& sink : impatient) sink->waits();
   for (const Waiting& waiting : dropped) {
     const bool gone = stopping || (waiting.task.cancel && waiting.task.cancel->cancelled());
     waiting.task.sink->failed(gone ? Error{ErrorKind::kInterrupted, "the request was cancelled"} : kDeadline);

@@ -52,10 +52,12 @@ struct TaskReport {
   std::shared_ptr<const HeadTrace> heads{};  // where Task::heads asks for it
 };
 
-// Calls come on the compute thread, in this order: progress*, token*, then finished or failed, once.
+// Calls come on the compute thread, in this order: waits, progress*, token*, then finished or failed, once.
 class TaskSink {
  public:
   virtual ~TaskSink() = default;
+  // Where Task::patience_s is over before it begins.
+  virtual void waits() = 0;
   virtual void progress(const TaskReport& report) = 0;
   virtual void token(const TaskToken& token, const TaskReport& report) = 0;
   // Where Task::scores_prompt asks for it, before the first token: every token of the prompt, the first without
@@ -77,6 +79,7 @@ struct Task {
   bool heads = false;          // trace the heads while the prompt is read
   int priority = 0;            // lower ones begin first; each step down doubles the share of the time, -4 to 4 count
   double deadline_s = 0;       // by the clock of now_s(); 0: none
+  double patience_s = 0;       // by the same clock: a task that still waits then says so, once; 0: never
   double line_after_s = 0;     // a line that ends so long after the first token is the last; 0: none
   uint64_t after = 0;          // begins when that task's prompt has been read, whose cache it shares
   std::shared_ptr<CancelToken> cancel{};
