@@ -24,6 +24,10 @@ class TextLanes {
 
   // `most` may wait in each.
   explicit TextLanes(size_t most) : threads_{{TextThread(most), TextThread(most), TextThread(most)}} {}
+  // In the order in which jobs move on: as long as one is in work, the lanes behind its own are there.
+  ~TextLanes() {
+    for (TextThread& thread : threads_) thread.stop();
+  }
 
   // False when too many wait.
   bool post(size_t lane, std::function<void()> job) { return threads_[lane].post(std::move(job)); }

@@ -6,13 +6,15 @@ namespace ei::server {
 
 TextThread::TextThread(size_t most) : most_(most), thread_([this] { run(); }) {}
 
-TextThread::~TextThread() {
+TextThread::~TextThread() { stop(); }
+
+void TextThread::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   wake_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 bool TextThread::post(std::function<void()> job) {

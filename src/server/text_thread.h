@@ -13,9 +13,10 @@ namespace ei::server {
 class TextThread {
  public:
   explicit TextThread(size_t most);
-  // Jobs that have not begun are dropped.
   ~TextThread();
 
+  // Returns when the job in work has ended. Those that have not begun are dropped with the thread.
+  void stop();
   // False when too many wait.
   bool post(std::function<void()> job);
   bool idle() const;
