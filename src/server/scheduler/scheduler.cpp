@@ -46,22 +46,26 @@ Scheduler::~Scheduler() {
 }
 
 bool Scheduler::submit(std::vector<Task> tasks) {
+  // What needs memory comes first: without enough of it for all of them none waits.
+  std::list<Waiting> coming;
+  for (Task& task : tasks) coming.push_back({.since_s = now_s(), .task = std::move(task)});
   {
     const std::lock_guard lock(mutex_);
     // A request for more answers than the queue holds is taken when nothing else waits.
-    if (!waiting_.empty() && waiting_.size() + tasks.size() > static_cast<size_t>(options_.queue)) return false;
+    if (!waiting_.empty() && waiting_.size() + coming.size() > static_cast<size_t>(options_.queue)) return false;
     uint64_t reader = 0;  // of the prompt that the task before had, too
     const std::vector<int32_t>* prompt = nullptr;
-    for (size_t i = 0; i < tasks.size(); ++i) {
-      const bool same = prompt != nullptr && tasks[i].prompt == *prompt;
-      if (!same) reader = next_id_;
-      if (same) tasks[i].after = reader;
+    while (!coming.empty()) {
+      Waiting& one = coming.front();
+      one.id = next_id_++;
+      const bool same = prompt != nullptr && one.task.prompt == *prompt;
+      if (!same) reader = one.id;
+      if (same) one.task.after = reader;
+      prompt = &one.task.prompt;
       // Behind all that are as urgent.
-      const int priority = tasks[i].priority;
       const auto place = std::find_if(waiting_.begin(), waiting_.end(),
-                                      [&](const Waiting& other) { return other.task.priority > priority; });
-      const auto taken = waiting_.insert(place, {.id = next_id_++, .since_s = now_s(), .task = std::move(tasks[i])});
-      prompt = &taken->task.prompt;
+                                      [&](const Waiting& other) { return other.task.priority > one.task.priority; });
+      waiting_.splice(place, coming, coming.begin());
     }
   }
   wake_.notify_all();
