@@ -1,7 +1,11 @@
 // Held texts on disk: a server that begins anew finds them, and answers the same.
 #include <gtest/gtest.h>
 
+#include <condition_variable>
+#include <ctime>
 #include <filesystem>
+#include <memory>
+#include <mutex>
 #include <thread>
 
 #include "server/test_server.h"
@@ -19,15 +23,46 @@ ServerOptions with_folder(const kv::TempFolder& folder) {
   return options;
 }
 
-bool some_file(const kv::TempFolder& folder) {
-  for (int i = 0; i < 1000; ++i) {
+// Those that are there once there are so many.
+std::vector<std::string> wait_for_files(const kv::TempFolder& folder, size_t count) {
+  std::vector<std::string> paths;
+  for (int i = 0; i < 1000 && paths.size() < count; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    paths.clear();
     std::error_code ignored;
     for (const auto& entry : std::filesystem::directory_iterator(folder.file("texts"), ignored))
-      if (entry.path().extension() == ".eikv") return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      if (entry.path().extension() == ".eikv") paths.push_back(entry.path().string());
   }
-  return false;
+  return paths;
 }
+
+bool some_file(const kv::TempFolder& folder) { return !wait_for_files(folder, 1).empty(); }
+
+// A log that takes no line until it is let go: whoever writes one waits.
+class StuckLog {
+ public:
+  void wait() {
+    std::unique_lock lock(mutex_);
+    reached_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return free_; });
+  }
+  bool is_reached() {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(10), [&] { return reached_; });
+  }
+  void let_go() {
+    const std::lock_guard lock(mutex_);
+    free_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool reached_ = false;
+  bool free_ = false;
+};
 
 TEST(ServerRestart, FindsWhatAFormerServerReadAndAnswersTheSame) {
   const kv::TempFolder folder;
@@ -79,6 +114,46 @@ TEST(ServerRestart, ATextTooLargeToBeHeldIsReadFromItsFile) {
   EXPECT_EQ(again["content"], answer["content"]);
   EXPECT_EQ(again["timings"]["prompt_n"], 1);
   EXPECT_EQ(server.get("/slots").json()[0]["cache"]["bytes"], 0);
+}
+
+TEST(ServerRestart, WhoWaitsForTheDiskKeepsNobodyBusyAndItsTimePasses) {
+  const kv::TempFolder folder;
+  const json request = {{"prompt", long_text(900, 6)}, {"n_predict", 8}, {"ignore_eos", true}};
+  json other = request;
+  other["prompt"] = long_text(400, 7);
+  json answer;
+  {
+    const TestServer server(with_folder(folder));
+    answer = server.post("/completion", request).json();
+    const std::vector<std::string> first = wait_for_files(folder, 1);
+    server.post("/completion", other);
+    for (const std::string& path : wait_for_files(folder, 2)) {
+      if (path == first.at(0)) continue;
+      std::filesystem::remove(path);
+      std::filesystem::create_directory(path);  // the other text cannot be written
+    }
+  }
+  const auto log = std::make_shared<StuckLog>();
+  ServerOptions options = with_folder(folder);
+  options.scheduler.disk.log = [log](const std::string&) { log->wait(); };
+  const TestServer server(options);
+  const std::unique_ptr<StuckLog, void (*)(StuckLog*)> freed(log.get(), [](StuckLog* stuck) { stuck->let_go(); });
+  server.post("/completion", other);
+  ASSERT_TRUE(log->is_reached()) << "the thread of the files was to wait";
+  Client waits(server.port());
+  waits.send(request_text("POST", "/completion", request.dump()));
+  json late = request;
+  late["timeout"] = 0.2;
+  const Answer refused = server.post("/completion", late);
+  EXPECT_NE(refused.body.find("time was over"), std::string::npos) << refused.body;
+  const std::clock_t before = std::clock();  // of all threads
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  EXPECT_LT(static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC, 0.25);
+  EXPECT_FALSE(waits.heard());
+  log->let_go();
+  const json found = waits.read().json();
+  EXPECT_EQ(found["content"], answer["content"]);
+  EXPECT_EQ(found["timings"]["prompt_n"], 1);
 }
 
 }  // namespace

@@ -58,6 +58,7 @@ void Scheduler::drop_cancelled() {
 }
 
 bool Scheduler::may_begin(const Waiting& waiting) const {
+  if (waiting.loading) return false;
   if (waiting.task.after == 0) return true;
   const auto is_first = [&](uint64_t id) { return id == waiting.task.after; };
   if (std::any_of(waiting_.begin(), waiting_.end(), [&](const Waiting& other) { return is_first(other.id); }))
@@ -94,7 +95,7 @@ void Scheduler::admit() {
     {
       const std::lock_guard lock(mutex_);
       for (auto waiting = waiting_.begin(); waiting != waiting_.end() && !taken; ++waiting) {
-        if (waiting->loading || !may_begin(*waiting)) continue;
+        if (!may_begin(*waiting)) continue;
         slot = free_slot(waiting->task);
         if (slot < 0) continue;
         if (loads_first(*waiting)) {

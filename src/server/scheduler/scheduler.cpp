@@ -1,6 +1,7 @@
 #include "server/scheduler/scheduler.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "base/clock.h"
@@ -9,6 +10,8 @@
 namespace ei::server {
 
 namespace {
+constexpr std::chrono::milliseconds kLookAgain{50};
+
 DiskCacheOptions disk_options(const Engine& engine, const SchedulerOptions& options) {
   DiskCacheOptions disk = options.disk;
   disk.model_hash = engine.model_hash();
@@ -100,18 +103,30 @@ Totals Scheduler::totals() const {
 }
 
 void Scheduler::run() {
-  for (;;) {
-    run_jobs();
-    drop_cancelled();
-    admit();
-    if (Running* running = next(); running != nullptr) {
-      step(*running);
-      continue;
-    }
-    std::unique_lock lock(mutex_);
-    if (stopping_) return;
-    wake_.wait(lock, [&] { return stopping_ || !waiting_.empty() || !jobs_.empty(); });
+  while (turn()) {
   }
+}
+
+bool Scheduler::turn() {
+  run_jobs();
+  drop_cancelled();
+  admit();
+  if (Running* running = next(); running != nullptr) {
+    step(*running);
+    return true;
+  }
+  std::unique_lock lock(mutex_);
+  if (stopping_) return false;
+  const auto something = [&] {
+    return stopping_ || !jobs_.empty() ||
+           std::any_of(waiting_.begin(), waiting_.end(), [&](const Waiting& one) { return may_begin(one); });
+  };
+  if (waiting_.empty()) {
+    wake_.wait(lock, something);
+  } else {  // all for the disk, and nobody tells when a client goes or a time is over
+    wake_.wait_for(lock, kLookAgain, something);
+  }
+  return true;
 }
 
 void Scheduler::run_jobs() {

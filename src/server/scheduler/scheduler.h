@@ -87,11 +87,13 @@ class Scheduler {
   };
 
   void run();
+  // False when it was the last one.
+  bool turn();
   void run_jobs();
   void drop_cancelled();
   void admit();
   int free_slot(const Task& task) const;
-  bool may_begin(const Waiting& waiting) const;
+  bool may_begin(const Waiting& waiting) const;  // under the lock
   bool loads_first(Waiting& waiting);
   void loaded(uint64_t id, Result<HeldText>& text);
   void begin(Waiting waiting, int slot);
