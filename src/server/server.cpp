@@ -1,6 +1,5 @@
 #include "server/server.h"
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <optional>
@@ -197,12 +196,15 @@ void Server::drain(double most_s) {
   Service& service = *impl_->service;
   service.draining = true;
   const double end = now_s() + most_s;
-  const auto wait = [] { std::this_thread::sleep_for(std::chrono::duration<double>(kPollSeconds)); };
-  while (now_s() < end && !(service.texts.idle() && service.scheduler.idle())) wait();
+  // In the order in which a request moves on. A connection is busy from its request's last byte to its answer's; whose
+  // client has gone, or waits for nothing more, may still be at work.
+  const auto idle = [&] { return impl_->http->busy() == 0 && service.texts.idle() && service.scheduler.idle(); };
+  const auto wait = [&] {
+    while (now_s() < end && !idle()) std::this_thread::sleep_for(std::chrono::duration<double>(kPollSeconds));
+  };
+  wait();
   impl_->http->stop_accepting();
-  // The last bytes of answers are on their way.
-  const double flushed = std::min(end, now_s() + 1);
-  while (now_s() < flushed && impl_->http->busy() > 0) wait();
+  wait();  // for whom it refused meanwhile
 }
 
 }  // namespace ei::server

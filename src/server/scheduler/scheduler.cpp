@@ -85,7 +85,7 @@ void Scheduler::post(std::function<void()> job) {
 
 bool Scheduler::idle() const {
   const std::lock_guard lock(mutex_);
-  return waiting_.empty() && active_ == 0;
+  return waiting_.empty() && active_ == 0 && jobs_.empty() && !at_job_;
 }
 
 std::vector<SlotFigures> Scheduler::slots() const {
@@ -134,7 +134,8 @@ void Scheduler::run_jobs() {
     std::function<void()> job;
     {
       const std::lock_guard lock(mutex_);
-      if (jobs_.empty()) return;
+      at_job_ = !jobs_.empty();
+      if (!at_job_) return;
       job = std::move(jobs_.front());
       jobs_.pop_front();
     }

@@ -59,7 +59,7 @@ class Scheduler {
   void restore_slot(int slot, std::string path, SlotDone done);
   void erase_slot(int slot, SlotDone done);
 
-  // No task waits or runs.
+  // No task waits or runs, and nothing is done to a slot.
   bool idle() const;
   std::vector<SlotFigures> slots() const;
   Totals totals() const;
@@ -134,6 +134,7 @@ class Scheduler {
   std::deque<std::function<void()>> jobs_;
   uint64_t next_id_ = 1;
   int64_t active_ = 0;
+  bool at_job_ = false;
   bool stopping_ = false;
   std::vector<SlotFigures> figures_;
   Totals totals_;
