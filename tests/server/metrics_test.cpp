@@ -79,6 +79,28 @@ TEST(ServerMetrics, TellWhatAMethodLeftOut) {
   EXPECT_GT(figure(text, "entropyinfer:head_entropy_sum"), 0);
 }
 
+TEST(ServerMetrics, TheCacheIsInUseByWhoRunsAndNotByWhatIsHeld) {
+  ServerOptions options = metered();
+  options.scheduler.slots = 2;
+  options.scheduler.session.context = 2048;
+  const TestServer server(options);
+  const auto usage = [&] {
+    return figure(server.get("/metrics").body, R"(vllm:kv_cache_usage_perc{model_name="needle"})");
+  };
+  json body = {{"prompt", long_text(200)}, {"n_predict", 4}, {"ignore_eos", true}};
+  const double prompt = server.post("/completion", body).json()["tokens_evaluated"].get<double>();
+  EXPECT_EQ(usage(), 0) << "nobody runs";
+  body["n_predict"] = 1500;
+  body["stream"] = true;
+  Client client(server.port());
+  client.send(request_text("POST", "/completion", body.dump()));
+  client.read_until("data:");
+  double used = usage();
+  for (int i = 0; i < 100 && used < prompt / 4096; ++i) used = usage();
+  EXPECT_GE(used, prompt / 4096);
+  EXPECT_LE(used, 0.5) << "one of two";
+}
+
 TEST(ServerMetrics, ANameCannotBreakTheText) {
   ServerOptions options = metered();
   options.names = {"a\"b\\c\nd"};

@@ -36,7 +36,9 @@ void put_vllm(const Totals& totals, const Api& api, Exposition& out) {
   out.set_label("model_name", api.model_name());
   out.gauge("vllm:num_requests_running", "Requests that run.", real(totals.running));
   out.gauge("vllm:num_requests_waiting", "Requests that wait.", real(totals.waiting));
-  out.gauge("vllm:kv_cache_usage_perc", "Share of the prefix cache in use.", ratio(real(totals.cache_bytes), room));
+  // What is held for others makes room for who comes: with it a warm server would look full.
+  out.gauge("vllm:kv_cache_usage_perc", "Tokens that running requests hold, of the slots' contexts together.",
+            ratio(real(totals.running_tokens), real(api.scheduler.options().slots * api.context())));
   // Under the name that routers ask for, and under that of vLLM's own exposition.
   for (const char* name : {"vllm:prefix_cache_queries", "vllm:prefix_cache_queries_total"})
     out.counter(name, "Prompt tokens looked up.", real(totals.asked_tokens));

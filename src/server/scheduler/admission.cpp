@@ -10,6 +10,7 @@
 namespace ei::server {
 
 namespace {
+const Error kCancelled{ErrorKind::kInterrupted, "the request was cancelled"};
 const Error kDeadline{ErrorKind::kRuntime, "the request's time was over before its first token"};
 // A file is worth loading where it has so many tokens more than what is in memory.
 constexpr int64_t kWorthLoading = 64;
@@ -22,7 +23,8 @@ std::string space_of(const Task& task) {
 }  // namespace
 
 void Scheduler::drop_cancelled() {
-  std::list<Waiting> dropped;
+  std::list<Waiting> gone;
+  std::list<Waiting> late;
   std::vector<std::shared_ptr<TaskSink>> impatient;
   bool stopping = false;
   {
@@ -32,23 +34,23 @@ void Scheduler::drop_cancelled() {
     const double now = now_s();
     for (auto waiting = waiting_.begin(); waiting != waiting_.end();) {
       Task& task = waiting->task;
-      const bool late = task.deadline_s > 0 && now > task.deadline_s;
       const auto after = std::next(waiting);
-      if (stopping || late || (task.cancel && task.cancel->cancelled())) {
-        dropped.splice(dropped.end(), waiting_, waiting);
+      if (stopping || (task.cancel && task.cancel->cancelled())) {
+        gone.splice(gone.end(), waiting_, waiting);
+        totals_.add(Outcome::kCancelled);
+      } else if (task.deadline_s > 0 && now > task.deadline_s) {
+        late.splice(late.end(), waiting_, waiting);
+        totals_.add(Outcome::kFailed);
       } else if (task.patience_s > 0 && now > task.patience_s) {
         impatient.push_back(task.sink);
         task.patience_s = 0;
       }
       waiting = after;
     }
-    totals_.cancelled += static_cast<int64_t>(dropped.size());
   }
   for (const std::shared_ptr<TaskSink>& sink : impatient) sink->waits();
-  for (const Waiting& waiting : dropped) {
-    const bool gone = stopping || (waiting.task.cancel && waiting.task.cancel->cancelled());
-    waiting.task.sink->failed(gone ? Error{ErrorKind::kInterrupted, "the request was cancelled"} : kDeadline);
-  }
+  for (const Waiting& one : gone) one.task.sink->failed(kCancelled);
+  for (const Waiting& one : late) one.task.sink->failed(kDeadline);
   for (size_t slot = 0; slot < slots_.size(); ++slot) {
     Running* running = slots_[slot].running.get();
     if (running == nullptr || running->ended() || !(stopping || running->cancelled())) continue;
@@ -151,11 +153,12 @@ void Scheduler::begin(Waiting waiting, int slot) {
   Result<std::unique_ptr<Running>> running = start(waiting, slot);
   while (!running.ok() && running.error().kind == ErrorKind::kMemory && make_room()) running = start(waiting, slot);
   if (!running.ok()) {
-    sink->failed(running.error());
-    const std::lock_guard lock(mutex_);
-    --active_;
-    ++totals_.failed;
-    return;
+    {
+      const std::lock_guard lock(mutex_);
+      --active_;
+      totals_.add(Outcome::kFailed);
+    }
+    return sink->failed(running.error());
   }
   double least = std::numeric_limits<double>::max();
   for (const Slot& other : slots_)

@@ -4,10 +4,14 @@
 
 namespace ei::server {
 
-void Totals::add(const TaskReport& report, Outcome outcome) {
+void Totals::add(Outcome outcome) {
   ++requests;
   if (outcome == Outcome::kCancelled) ++cancelled;
   if (outcome == Outcome::kFailed) ++failed;
+}
+
+void Totals::add(const TaskReport& report, Outcome outcome) {
+  add(outcome);
   asked_tokens += report.prompt_tokens;
   prompt_tokens += report.read_tokens;
   cached_tokens += report.cached_tokens;

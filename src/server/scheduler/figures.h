@@ -29,11 +29,12 @@ enum class Outcome { kAnswered, kFailed, kCancelled };
 struct Totals {
   // A task that has ended; what the heads did where its prompt was read sparsely.
   void add(const TaskReport& report, Outcome outcome);
+  void add(Outcome outcome);  // without having begun
   void add(const std::vector<report::HeadSummary>& heads);
 
   int64_t requests = 0;  // tasks that ended
   int64_t failed = 0;
-  int64_t cancelled = 0;
+  int64_t cancelled = 0;      // by their clients, or by the server's end
   int64_t prompt_tokens = 0;  // read, without cached ones
   int64_t cached_tokens = 0;
   int64_t asked_tokens = 0;  // of prompts
@@ -52,6 +53,7 @@ struct Totals {
   Histogram kv_kept = share_histogram();    // tokens that were still read at the end, of those of the text
   Histogram entropy = entropy_histogram();  // of heads that chose what to read, at the end of the text
   int64_t running = 0;                      // now
+  int64_t running_tokens = 0;               // of these, in their caches
   int64_t waiting = 0;
   int64_t cache_bytes = 0;   // shared pages once
   int64_t cache_tokens = 0;  // shared beginnings once

@@ -98,6 +98,8 @@ Totals Scheduler::totals() const {
   Totals totals = totals_;
   totals.running = active_;
   totals.waiting = static_cast<int64_t>(waiting_.size());
+  for (const SlotFigures& slot : figures_)
+    if (slot.processing) totals.running_tokens += slot.report.held_tokens();
   totals.disk = disk_.figures();
   return totals;
 }

@@ -50,6 +50,9 @@ struct TaskReport {
   Generation::Ending ending = Generation::Ending::kNone;
   std::string stopped_by{};
   std::shared_ptr<const HeadTrace> heads{};  // where Task::heads asks for it
+
+  // Of the text, before anything of it is dropped.
+  int64_t held_tokens() const { return cached_tokens + read_tokens + generated_tokens; }
 };
 
 // Calls come on the compute thread, in this order: waits, progress*, token*, then finished or failed, once.
