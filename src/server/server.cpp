@@ -14,6 +14,7 @@
 #include "server/api/call_style.h"
 #include "server/api/keys.h"
 #include "server/api/text_shelf.h"
+#include "server/exceptions.h"
 #include "server/page.h"
 #include "server/text_lanes.h"
 
@@ -70,9 +71,10 @@ struct Server::Service {
     std::shared_ptr<CancelToken> gone = std::make_shared<CancelToken>();
     double arrived_s = now_s();
   };
-  void handle(HttpRequest request, std::shared_ptr<Reply> reply);
+  void handle(HttpRequest request, const std::shared_ptr<Reply>& reply);
   void post(size_t lane, const std::shared_ptr<Asked>& asked);
   void run(size_t lane, const std::shared_ptr<Asked>& asked);
+  void route(size_t lane, const std::shared_ptr<Asked>& asked);
 
   const ServerOptions options;
   Scheduler scheduler;
@@ -83,7 +85,7 @@ struct Server::Service {
 };
 
 struct Server::Impl {
-  void handle(HttpRequest request, std::shared_ptr<Reply> reply);
+  void handle(HttpRequest request, const std::shared_ptr<Reply>& reply);
 
   // Replies must go before the HTTP server they belong to: what holds them is declared behind it.
   std::unique_ptr<HttpServer> http;
@@ -93,17 +95,19 @@ struct Server::Impl {
 };
 
 // On the I/O thread: nothing here may take long.
-void Server::Impl::handle(HttpRequest request, std::shared_ptr<Reply> reply) {
+void Server::Impl::handle(HttpRequest request, const std::shared_ptr<Reply>& reply) try {
   if (page && request.method == "GET") {
     if (std::optional<HttpResponse> file = page_response(request.path)) return reply->send(std::move(*file));
   }
   if (Service* serving = ready.load(std::memory_order_acquire); serving != nullptr)
-    return serving->handle(std::move(request), std::move(reply));
+    return serving->handle(std::move(request), reply);
   reply->send(unavailable("Loading model").to_response());
+} catch (const std::exception& error) {
+  reply->send(from_engine(error_of(error)).to_response());
 }
 
 // On the I/O thread, too.
-void Server::Service::handle(HttpRequest request, std::shared_ptr<Reply> reply) {
+void Server::Service::handle(HttpRequest request, const std::shared_ptr<Reply>& reply) {
   const auto refuse = [&](const ApiError& error) { reply->send(error.to_response()); };
   if (is_health(request)) {
     if (draining) return refuse(unavailable("the server is stopping"));
@@ -120,8 +124,14 @@ void Server::Service::post(size_t lane, const std::shared_ptr<Asked>& asked) {
 }
 
 // On the thread of that lane.
-void Server::Service::run(size_t lane, const std::shared_ptr<Asked>& asked) {
-  if (asked->gone->cancelled()) return;
+void Server::Service::run(size_t lane, const std::shared_ptr<Asked>& asked) try {
+  if (!asked->gone->cancelled()) route(lane, asked);
+} catch (const std::exception& error) {
+  asked->gone->cancel();
+  asked->reply->send(from_engine(error_of(error)).to_response());
+}
+
+void Server::Service::route(size_t lane, const std::shared_ptr<Asked>& asked) {
   const HttpRequest& request = asked->request;
   const Call call{.api = api,
                   .request = request,
@@ -130,18 +140,12 @@ void Server::Service::run(size_t lane, const std::shared_ptr<Asked>& asked) {
                   .arrived_s = asked->arrived_s,
                   .most_bytes = TextLanes::kMostBytes[lane],
                   .read_elsewhere = [this, lane, &asked] { post(lane + 1, asked); }};
-  try {
-    if (request.path.starts_with("/slots/") && request.method == "POST") return route_slot_action(call);
-    bool known_path = false;
-    const Route* route = find_route(request, &known_path);
-    if (route != nullptr) return route->run(call);
-    if (!known_path) return call.refuse(not_found(request.path));
-    call.refuse({.status = 405, .message = "this path does not take " + one_line(request.method).substr(0, 20)});
-  } catch (const std::bad_alloc&) {
-    call.refuse(unavailable("out of memory for this request"));
-  } catch (const std::exception& error) {
-    call.refuse({.status = 500, .type = "server_error", .message = error.what()});
-  }
+  if (request.path.starts_with("/slots/") && request.method == "POST") return route_slot_action(call);
+  bool known_path = false;
+  const Route* found = find_route(request, &known_path);
+  if (found != nullptr) return found->run(call);
+  if (!known_path) return call.refuse(not_found(request.path));
+  call.refuse({.status = 405, .message = "this path does not take " + one_line(request.method).substr(0, 20)});
 }
 
 Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -153,10 +157,10 @@ Result<std::unique_ptr<Server>> Server::listen(const ServerOptions& options) {
   http.gate = gate_of(options);
   if (options.access_log)
     http.access = [log = options.access_log](const AccessRecord& record) { log(access_line(record)); };
-  EI_ASSIGN_OR_RETURN(impl->http,
-                      HttpServer::start(http, [raw = impl.get()](HttpRequest request, std::shared_ptr<Reply> reply) {
-                        raw->handle(std::move(request), std::move(reply));
-                      }));
+  EI_ASSIGN_OR_RETURN(
+      impl->http, HttpServer::start(http, [raw = impl.get()](HttpRequest request, const std::shared_ptr<Reply>& reply) {
+        raw->handle(std::move(request), reply);
+      }));
   return std::unique_ptr<Server>(new Server(std::move(impl)));
 }
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <future>
 #include <memory>
+#include <new>
 #include <thread>
 
 namespace ei::server {
@@ -24,6 +25,14 @@ TEST(TextLanes, EndWhileAJobMovesOnToALaterLane) {
   begun.get_future().wait();
   lanes = nullptr;
   EXPECT_TRUE(came) << "the last lane was gone before the first";
+}
+
+TEST(TextLanes, OutliveAJobThatThrows) {
+  TextLanes lanes(8);
+  std::promise<void> arrived;
+  ASSERT_TRUE(lanes.post(0, [] { throw std::bad_alloc(); }));
+  ASSERT_TRUE(lanes.post(0, [&] { arrived.set_value(); }));
+  EXPECT_EQ(arrived.get_future().wait_for(std::chrono::seconds(10)), std::future_status::ready);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "server/exceptions.h"
+
 namespace ei::server {
 
 TextThread::TextThread(size_t most) : most_(most), thread_([this] { run(); }) {}
@@ -41,7 +43,7 @@ void TextThread::run() {
     jobs_.pop_front();
     busy_ = true;
     lock.unlock();
-    job();
+    contain(job);
     job = nullptr;
     lock.lock();
     busy_ = false;

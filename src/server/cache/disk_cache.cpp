@@ -6,6 +6,8 @@
 #include <new>
 #include <utility>
 
+#include "server/exceptions.h"
+
 namespace ei::server {
 
 namespace fs = std::filesystem;
@@ -174,7 +176,7 @@ void DiskCache::run() {
       jobs_.pop_front();
       busy_ = true;
       lock.unlock();
-      job();
+      contain(job);
     }
     lock.lock();
     busy_ = false;

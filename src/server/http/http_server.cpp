@@ -8,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include "server/exceptions.h"
 #include "server/http/connection.h"
 
 namespace ei::server {
@@ -21,6 +22,8 @@ struct HttpServer::Impl {
 
   Status listen(const std::string& host);
   void accept(tcp::acceptor& acceptor);
+  void take(tcp::socket socket);
+  void run();
   void forget_ended();
 
   HttpShared shared;
@@ -58,14 +61,22 @@ Status HttpServer::Impl::listen(const std::string& host) {
 void HttpServer::Impl::accept(tcp::acceptor& acceptor) {
   acceptor.async_accept([this, &acceptor](const boost::system::error_code& error, tcp::socket socket) {
     if (error == asio::error::operation_aborted) return;
-    if (!error && shared.open < shared.options.connections) {
-      const auto connection = std::make_shared<Connection>(std::move(socket), shared);
-      connections.push_back(connection);
-      connection->start();
-      forget_ended();
-    }
+    // A socket that there is no memory for is closed.
+    if (!error && shared.open < shared.options.connections) contain([&] { take(std::move(socket)); });
     accept(acceptor);
   });
+}
+
+void HttpServer::Impl::take(tcp::socket socket) {
+  const auto connection = std::make_shared<Connection>(std::move(socket), shared);
+  connections.push_back(connection);
+  connection->start();
+  forget_ended();
+}
+
+// What a handler throws ends that handler: all connections share this thread.
+void HttpServer::Impl::run() {
+  while (!context.stopped()) contain([&] { context.run(); });
 }
 
 void HttpServer::Impl::forget_ended() {
@@ -79,7 +90,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(const HttpOptions& options
   auto impl = std::make_unique<Impl>(options, std::move(handler));
   EI_ASSIGN_OR_RETURN(impl->shared.tls, load_tls(options.certificate_file, options.key_file));
   for (const std::string& host : options.hosts) EI_RETURN_IF_ERROR(impl->listen(host));
-  impl->thread = std::thread([context = &impl->context] { context->run(); });
+  impl->thread = std::thread([raw = impl.get()] { raw->run(); });
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "server/exceptions.h"
 #include "server/scheduler/scheduler.h"
 
 namespace ei::server {
@@ -48,9 +49,9 @@ void Scheduler::drop_cancelled() {
       waiting = after;
     }
   }
-  for (const std::shared_ptr<TaskSink>& sink : impatient) sink->waits();
-  for (const Waiting& one : gone) one.task.sink->failed(kCancelled);
-  for (const Waiting& one : late) one.task.sink->failed(kDeadline);
+  for (const std::shared_ptr<TaskSink>& sink : impatient) contain([&] { sink->waits(); });
+  for (const Waiting& one : gone) contain([&] { one.task.sink->failed(kCancelled); });
+  for (const Waiting& one : late) contain([&] { one.task.sink->failed(kDeadline); });
   for (size_t slot = 0; slot < slots_.size(); ++slot) {
     Running* running = slots_[slot].running.get();
     if (running == nullptr || running->ended() || !(stopping || running->cancelled())) continue;
@@ -118,7 +119,7 @@ void Scheduler::admit() {
 
 // Is there a file with more of this prompt than memory has? Then the task begins once that is loaded; others need not
 // wait for it.
-bool Scheduler::loads_first(Waiting& waiting) {
+bool Scheduler::loads_first(Waiting& waiting) try {
   const Task& task = waiting.task;
   if (waiting.looked || !task.cache_prompt || task.slot >= 0) return false;
   waiting.looked = true;
@@ -133,12 +134,15 @@ bool Scheduler::loads_first(Waiting& waiting) {
     post([this, id, taken] { loaded(id, *taken); });
   });
   return true;
+} catch (const std::bad_alloc&) {
+  waiting.loading = false;
+  return false;
 }
 
 // Who waits for it keeps it, also where it is too large to be held.
 void Scheduler::loaded(uint64_t id, Result<HeldText>& text) {
   std::shared_ptr<HeldText> held;
-  if (text.ok()) held = cache_.put(std::move(*text));
+  if (text.ok()) contain([&] { held = cache_.put(std::move(*text)); });
   forget_dropped();
   const std::lock_guard lock(mutex_);
   for (Waiting& waiting : waiting_) {
@@ -149,7 +153,6 @@ void Scheduler::loaded(uint64_t id, Result<HeldText>& text) {
 }
 
 void Scheduler::begin(Waiting waiting, int slot) {
-  const std::shared_ptr<TaskSink> sink = waiting.task.sink;
   Result<std::unique_ptr<Running>> running = start(waiting, slot);
   while (!running.ok() && running.error().kind == ErrorKind::kMemory && make_room()) running = start(waiting, slot);
   if (!running.ok()) {
@@ -158,7 +161,7 @@ void Scheduler::begin(Waiting waiting, int slot) {
       --active_;
       totals_.add(Outcome::kFailed);
     }
-    return sink->failed(running.error());
+    return contain([&] { waiting.task.sink->failed(running.error()); });
   }
   double least = std::numeric_limits<double>::max();
   for (const Slot& other : slots_)
@@ -184,8 +187,8 @@ Result<std::unique_ptr<Running>> Scheduler::start(Waiting& waiting, int slot) tr
     if (prefix.store) EI_RETURN_IF_ERROR(session->adopt(std::move(*prefix.store), prefix.tokens));
   }
   return Running::begin(waiting.id, task, space, std::move(session), now_s() - waiting.since_s);
-} catch (const std::bad_alloc&) {
-  return make_error(ErrorKind::kMemory, "out of memory for this request");
+} catch (const std::exception& error) {
+  return error_of(error);
 }
 
 Result<Scheduler::Prefix> Scheduler::find_prefix(const Waiting& waiting, int slot, const std::string& space) {

@@ -1,21 +1,13 @@
 #include "server/scheduler/running.h"
 
 #include <exception>
-#include <new>
 #include <utility>
 
 #include "base/clock.h"
+#include "server/exceptions.h"
 #include "server/scheduler/probabilities.h"
 
 namespace ei::server {
-
-namespace {
-// What a step throws (no memory for an event) costs its own request, not the thread that all share.
-Error thrown(const std::exception& error) {
-  const bool memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
-  return {memory ? ErrorKind::kMemory : ErrorKind::kRuntime, memory ? "out of memory" : error.what()};
-}
-}  // namespace
 
 Running::Running(uint64_t id, Task task, std::string space, std::unique_ptr<Session> session,
                  std::unique_ptr<Generation> generation)
@@ -93,7 +85,7 @@ void Running::read(int64_t most, const std::function<bool()>& make_room) try {
   if (task_.deadline_s > 0 && now_s() > task_.deadline_s && reading())
     fail({ErrorKind::kRuntime, "the request's time was over before its first token"});
 } catch (const std::exception& error) {
-  fail(thrown(error));
+  fail(error_of(error));
 }
 
 Status Running::sample() {
@@ -142,7 +134,7 @@ void Running::fed(const Status& status) try {
     generation_->stop(Generation::Ending::kLength);
   if (generation_->stage() == Generation::Stage::kFinished) end();
 } catch (const std::exception& error) {
-  fail(thrown(error));
+  fail(error_of(error));
 }
 
 void Running::end() {
@@ -161,12 +153,14 @@ void Running::fail(const Error& error) {
 }
 
 void Running::deliver() {
-  if (error_) return task_.sink->failed(*error_);
-  try {
-    task_.sink->finished(generation_->rest(), report_);
-  } catch (const std::exception& error) {
-    task_.sink->failed(thrown(error));
+  if (!error_) {
+    try {
+      return task_.sink->finished(generation_->rest(), report_);
+    } catch (const std::exception& error) {
+      fail(error_of(error));
+    }
   }
+  contain([this] { task_.sink->failed(*error_); });
 }
 
 void Running::cancel() { fail({ErrorKind::kInterrupted, "the request was cancelled"}); }

@@ -53,6 +53,7 @@ class Running {
   void fed(const Status& status);
   // Between the last step's token and the one before it; once.
   std::optional<double> take_gap() { return std::exchange(gap_s_, std::nullopt); }
+  void fail(const Error& error);
   // Nobody waits for it any more.
   void cancel();
   // Once it has ended: tells the sink. The scheduler has put its figures in order by then, so that whoever asks for
@@ -69,7 +70,6 @@ class Running {
   Session::LogitsFn prompt_logits();
   void trace(bool at_end);
   Status sample();
-  void fail(const Error& error);
   void end();
 
   uint64_t id_;

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 #include <utility>
 
 #include "base/clock.h"
 #include "engine/cache_types.h"
+#include "server/exceptions.h"
 
 namespace ei::server {
 
@@ -104,9 +106,9 @@ Totals Scheduler::totals() const {
   return totals;
 }
 
+// What a turn throws is tried again in the next one.
 void Scheduler::run() {
-  while (turn()) {
-  }
+  for (bool goes_on = true; goes_on;) contain([&] { goes_on = turn(); });
 }
 
 bool Scheduler::turn() {
@@ -141,11 +143,12 @@ void Scheduler::run_jobs() {
       job = std::move(jobs_.front());
       jobs_.pop_front();
     }
-    job();
+    contain(job);
   }
 }
 
-void Scheduler::publish() {
+// Without memory for new figures those before stay.
+void Scheduler::publish() try {
   std::vector<SlotFigures> figures;
   for (size_t i = 0; i < slots_.size(); ++i) {
     const Slot& slot = slots_[i];
@@ -170,6 +173,7 @@ void Scheduler::publish() {
   totals_.cache_bytes = cache_.bytes();
   totals_.cache_tokens = cache_.tokens();
   totals_.cache_texts = static_cast<int64_t>(cache_.size());
+} catch (const std::bad_alloc&) {
 }
 
 }  // namespace ei::server

@@ -117,6 +117,7 @@ class Scheduler {
   void tell_all_held();
   void publish();
   void post(std::function<void()> job);
+  void post_for(SlotDone done, std::function<Result<int64_t>()> job);
 
   const Engine& engine_;
   const SchedulerOptions options_;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "server/exceptions.h"
 #include "server/scheduler/scheduler.h"
 
 namespace ei::server {
@@ -27,50 +28,59 @@ Result<std::vector<int32_t>> tokens_of(const std::string& note, const std::strin
 }
 }  // namespace
 
+void Scheduler::post_for(SlotDone done, std::function<Result<int64_t>()> job) {
+  post([done = std::move(done), job = std::move(job)] {
+    const auto outcome = [&]() -> Result<int64_t> {
+      try {
+        return job();
+      } catch (const std::exception& error) {
+        return error_of(error);
+      }
+    };
+    done(outcome());
+  });
+}
+
 void Scheduler::save_slot(int slot, std::string path, SlotDone done) {
-  post([this, slot, path = std::move(path), done = std::move(done)] {
+  post_for(std::move(done), [this, slot, path = std::move(path)]() -> Result<int64_t> {
     const auto held = slots_[static_cast<size_t>(slot)].held;
-    if (!held) return done(make_error(ErrorKind::kUsage, "slot %d holds nothing", slot));
-    if (!held->space.empty())
-      return done(make_error(ErrorKind::kUsage, "slot %d holds a text that was read sparsely", slot));
-    const Status saved = held->store.save(path, engine_.model_hash(), /*cancel=*/nullptr, slot_note(held->tokens));
-    if (!saved.ok()) return done(saved.error());
-    done(static_cast<int64_t>(held->tokens.size()));
+    if (!held) return make_error(ErrorKind::kUsage, "slot %d holds nothing", slot);
+    if (!held->space.empty()) return make_error(ErrorKind::kUsage, "slot %d holds a text that was read sparsely", slot);
+    EI_RETURN_IF_ERROR(held->store.save(path, engine_.model_hash(), /*cancel=*/nullptr, slot_note(held->tokens)));
+    return static_cast<int64_t>(held->tokens.size());
   });
 }
 
 void Scheduler::restore_slot(int slot, std::string path, SlotDone done) {
-  post([this, slot, path = std::move(path), done = std::move(done)] {
-    if (slots_[static_cast<size_t>(slot)].running) return done(make_error(ErrorKind::kUsage, "slot %d is busy", slot));
+  post_for(std::move(done), [this, slot, path = std::move(path)]() -> Result<int64_t> {
+    if (slots_[static_cast<size_t>(slot)].running) return make_error(ErrorKind::kUsage, "slot %d is busy", slot);
     if (std::error_code error; !std::filesystem::is_regular_file(path, error))
-      return done(make_error(ErrorKind::kUsage, "%s is not there: no slot was saved by that name", path.c_str()));
+      return make_error(ErrorKind::kUsage, "%s is not there: no slot was saved by that name", path.c_str());
     const kv::StoreConfig types = row_types(engine_, options_.session);
     std::string note;
-    Result<kv::Store> store =
-        kv::Store::load(path, engine_.model_hash(), engine_.backend(), /*cancel=*/nullptr, &note, &types);
-    if (!store.ok()) return done(store.error());
-    if (store->config().key_type != types.key_type || store->config().value_type != types.value_type)
-      return done(make_error(ErrorKind::kUsage, "%s holds %s keys and %s values, this server %s and %s", path.c_str(),
-                             dtype_name(store->config().key_type), dtype_name(store->config().value_type),
-                             dtype_name(types.key_type), dtype_name(types.value_type)));
-    if (!store->exact()) return done(make_error(ErrorKind::kUsage, "%s holds a compressed cache", path.c_str()));
-    Result<std::vector<int32_t>> tokens = tokens_of(note, path, store->next_position());
-    if (!tokens.ok()) return done(tokens.error());
-    const auto count = static_cast<int64_t>(tokens->size());
-    hold(slot, {.tokens = std::move(*tokens), .store = std::move(*store)});
+    EI_ASSIGN_OR_RETURN(kv::Store store, kv::Store::load(path, engine_.model_hash(), engine_.backend(),
+                                                         /*cancel=*/nullptr, &note, &types));
+    if (store.config().key_type != types.key_type || store.config().value_type != types.value_type)
+      return make_error(ErrorKind::kUsage, "%s holds %s keys and %s values, this server %s and %s", path.c_str(),
+                        dtype_name(store.config().key_type), dtype_name(store.config().value_type),
+                        dtype_name(types.key_type), dtype_name(types.value_type));
+    if (!store.exact()) return make_error(ErrorKind::kUsage, "%s holds a compressed cache", path.c_str());
+    EI_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, tokens_of(note, path, store.next_position()));
+    const auto count = static_cast<int64_t>(tokens.size());
+    hold(slot, {.tokens = std::move(tokens), .store = std::move(store)});
     publish();
-    done(count);
+    return count;
   });
 }
 
 void Scheduler::erase_slot(int slot, SlotDone done) {
-  post([this, slot, done = std::move(done)] {
+  post_for(std::move(done), [this, slot]() -> Result<int64_t> {
     const auto held = slots_[static_cast<size_t>(slot)].held;
     const int64_t count = held ? static_cast<int64_t>(held->tokens.size()) : 0;
     if (held) cache_.remove(held);
     forget_dropped();
     publish();
-    done(count);
+    return count;
   });
 }
 

@@ -2,12 +2,12 @@
 // is behind its prompt goes through the model.
 #include <algorithm>
 #include <cmath>
-#include <new>
 #include <optional>
 #include <utility>
 
 #include "base/clock.h"
 #include "report/head_summary.h"
+#include "server/exceptions.h"
 #include "server/scheduler/scheduler.h"
 
 namespace ei::server {
@@ -44,7 +44,17 @@ int64_t Scheduler::chunk_for(const Running& running) const {
   return pace.rows(others ? options_.shared_chunk_s : options_.chunk_s, others);
 }
 
-void Scheduler::step(Running& running) { running.reading() ? read(running) : generate(running); }
+void Scheduler::step(Running& running) {
+  const int slot = running.report().slot;
+  try {
+    running.reading() ? read(running) : generate(running);
+  } catch (const std::exception& error) {
+    // It might throw for ever.
+    if (slots_[static_cast<size_t>(slot)].running.get() != &running) return;
+    running.fail(error_of(error));
+    finish(slot);
+  }
+}
 
 void Scheduler::read(Running& running) {
   const double start = now_s();
@@ -71,8 +81,13 @@ void Scheduler::generate(Running& first) {
   std::vector<DecodeBatch::Feed> feeds;
   feeds.reserve(tasks.size());
   for (Running* task : tasks) feeds.push_back(task->feed());
-  batch_.decode(feeds);
-  retry_without_memory(feeds);
+  try {
+    batch_.decode(feeds);
+    retry_without_memory(feeds);
+  } catch (const std::exception& error) {
+    // Whose token went through the model nobody knows.
+    for (DecodeBatch::Feed& feed : feeds) feed.status = error_of(error);
+  }
   for (size_t i = 0; i < tasks.size(); ++i) tasks[i]->fed(feeds[i].status);
   // Each is charged with the whole pass: it would have taken as long without the others.
   const double took = now_s() - start;
@@ -90,7 +105,8 @@ void Scheduler::retry_without_memory(std::span<DecodeBatch::Feed> feeds) {
 
 // What is held for others makes room for who is here.
 bool Scheduler::make_room() {
-  const bool dropped = cache_.drop_oldest();
+  bool dropped = false;
+  contain([&] { dropped = cache_.drop_oldest(); });
   forget_dropped();
   return dropped;
 }
@@ -121,7 +137,8 @@ void Scheduler::finish(int slot_number) {
   const Outcome outcome = running->cancelled() ? Outcome::kCancelled
                           : running->failed()  ? Outcome::kFailed
                                                : Outcome::kAnswered;
-  const std::vector<report::HeadSummary> heads = report::head_summaries(session);
+  std::vector<report::HeadSummary> heads;
+  contain([&] { heads = report::head_summaries(session); });
   {
     const std::lock_guard lock(mutex_);
     --active_;
@@ -146,7 +163,7 @@ void Scheduler::keep_text(int slot, const Running& running) try {
   if (Result<HeldText> held = text(); held.ok()) hold(slot, std::move(*held));
   if (disk_.most_bytes() == 0) return;
   if (Result<HeldText> copy = text(); copy.ok()) disk_.put(std::move(*copy));
-} catch (const std::bad_alloc&) {
+} catch (const std::exception&) {
   forget_dropped();
 }
 
@@ -159,8 +176,10 @@ void Scheduler::hold(int slot, HeldText text) {
 // What memory gives up goes to disk, if it is not there: it had been written unless too much waited to be.
 void Scheduler::spill(const HeldText& text) {
   if (disk_.most_bytes() == 0) return;
-  if (Result<kv::Store> store = text.store.fork(); store.ok())
-    disk_.put({.tokens = text.tokens, .store = std::move(*store), .space = text.space});
+  contain([&] {
+    if (Result<kv::Store> store = text.store.fork(); store.ok())
+      disk_.put({.tokens = text.tokens, .store = std::move(*store), .space = text.space});
+  });
 }
 
 void Scheduler::forget_dropped() {
