@@ -109,11 +109,16 @@ function setRunning(running) {
 
 async function answerSide(turn, index, stopper) {
   const side = turn.sides[index];
+  const show = () => {
+    if (state.stopper !== stopper) return;  // another answer was asked for meanwhile, and has the screen
+    refresh(turn);
+    showLive(turn);
+  };
   let due = false;
   const changed = () => {  // a token may come every millisecond; a frame is soon enough to show it
     if (due) return;
     due = true;
-    requestAnimationFrame(() => { due = false; refresh(turn); showLive(turn); });
+    requestAnimationFrame(() => { due = false; show(); });
   };
   try {
     await run({ turns: state.turns.slice(0, -1), index, side, settings: settings(), key: byId("key").value,
@@ -124,8 +129,7 @@ async function answerSide(turn, index, stopper) {
     Object.assign(side, { state: stopped ? "stopped" : "failed", note: stopped ? "stopped" : error.message });
     if (error.status === 401) connect();
   }
-  refresh(turn);
-  showLive(turn);
+  show();
 }
 
 // Behind the last turn, which is the reader's.
@@ -140,6 +144,7 @@ async function answer() {
   say("The prompt is being read.");
   showLive(turn);
   await Promise.all(turn.sides.map((_, index) => answerSide(turn, index, stopper)));
+  if (state.stopper !== stopper) return;
   setRunning(false);
   say(turn.sides.map((side) => `${both ? side.method + ": " : ""}${side.text || side.note}`).join("\n"));
   keep();

@@ -89,6 +89,16 @@ class PageTest:
         self.finished(1)
         assert self.count(".turn") == 2
 
+    def retries_while_it_writes(self):
+        self.page.script("window.ends = 0; new MutationObserver(() => { ends += document.querySelector('#stop').hidden; })"
+                         ".observe(document.querySelector('#stop'), {attributes: true}); 0")
+        for _ in range(2):
+            self.page.click(".assistant .actions button")
+            self.page.wait("document.querySelector('.side.running .text')?.textContent.length > 0")
+        self.finished(1)
+        assert "tokens/s" in self.text(".side .effects"), "the answer that was given up shows: " + self.text(".effects")
+        assert self.page.script("ends") == 1, "it ended the one that was asked for behind it"
+
     def reads_a_long_text_sparsely(self):
         self.set("#method", "entropyinfer")
         self.set("#length", "40")
@@ -182,9 +192,10 @@ class PageTest:
         assert reached[:2] == ["send", "add"], reached
 
     def run(self):
-        for step in (self.opens_and_streams, self.edits_and_retries, self.reads_a_long_text_sparsely,
-                     self.answers_the_second_question_at_once, self.compares, self.stops, self.is_there_after_a_reload,
-                     self.goes_dark, self.fits_a_phone, self.can_be_used_without_a_mouse_or_eyes):
+        for step in (self.opens_and_streams, self.edits_and_retries, self.retries_while_it_writes,
+                     self.reads_a_long_text_sparsely, self.answers_the_second_question_at_once, self.compares,
+                     self.stops, self.is_there_after_a_reload, self.goes_dark, self.fits_a_phone,
+                     self.can_be_used_without_a_mouse_or_eyes):
             try:
                 step()
             except Exception:
