@@ -76,8 +76,7 @@ void submit(const Call& call, TextRequest request);
 Facts facts_of(const Api& api, const char* id_prefix);
 
 // A prompt of /completion: a text, a list of tokens (and texts among them), {"prompt_string"}, {"prompt_parts"} (texts
-// and
-// {"text_id"}, joined), or a list of these.
+// and {"text_id"}, joined), or a list of these.
 struct Prompts {
   std::vector<std::vector<int32_t>> tokens{};
   bool many = false;  // a list was given

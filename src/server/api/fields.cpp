@@ -51,7 +51,9 @@ Body parse_body(const std::string& text) {
     return body;
   }
   if (lookups_of(text) > kMaxLookups) {
-    body.error = ApiError{.message = "the body has objects of too many members: one may have 10000"};
+    body.error = ApiError{.message = str_format("the body has objects of too many members: to find them all takes more "
+                                                "than %lld steps, n^2 / 2 for one of n",
+                                                static_cast<long long>(kMaxLookups))};
     return body;
   }
   if (size_t offset = 0; !text::valid_utf8(text, &offset)) {

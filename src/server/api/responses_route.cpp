@@ -221,9 +221,7 @@ Json as_chat_of(const Json& body) {
   chat["messages"] = std::move(messages);
   return chat;
 }
-}  // namespace
 
-namespace {
 // The answer's shape: text.format, a schema beside its type.
 void read_text_format(Fields& fields, Params& params) {
   const Json* text = fields.find("text");
