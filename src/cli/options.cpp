@@ -104,7 +104,8 @@ std::vector<Option> model_options() {
       {"--mlock", "", "keep the model in memory: nothing of it is swapped out", kCompute, toggle(&Settings::mlock)},
       {"--no-mmap", "", "read the model file into memory instead of mapping it", kCompute, toggle(&Settings::no_mmap)},
       {"--packed-memory", "MIB",
-       "memory for copies of the weights in bf16 (or fp16, int8), which spare unpacking them per chunk; -1: what keeps a prompt within "
+       "memory for copies of the weights in bf16 (or fp16, int8), which spare unpacking them per chunk; -1: what keeps "
+       "a prompt within "
        "300 MB beside weights and cache with full attention",
        kCompute | kBench, whole(&Settings::packed_memory, -1, kMaxMebibytes)},
       {"-ctk --cache-type-k", "TYPE",
