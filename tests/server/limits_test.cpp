@@ -82,7 +82,8 @@ TEST(ServerLimits, AllBodiesTogetherHaveSoMuchRoomAndShortOnesAlwaysFindSome) {
   const std::string whole = request_text("POST", "/texts", most);
   std::unique_ptr<Client> first;
   Answer refused;
-  for (int i = 1; i < 100 && (refused.status != 503 || first->heard()); ++i) {  // once it is the first one that has room
+  for (int i = 1; i < 100 && (refused.status != 503 || first->heard());
+       ++i) {  // once it is the first one that has room
     first = std::make_unique<Client>(server.port());
     first->send(whole.substr(0, whole.size() - 1));
     std::this_thread::sleep_for(std::chrono::milliseconds(20 * i));
