@@ -1,6 +1,5 @@
 #include "cli/eval_conditions.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -33,7 +32,8 @@ Json replaced_metadata(const Settings& settings) {
 }  // namespace
 
 int64_t eval_depths(const Settings& settings) {
-  return settings.eval_depths > 0 ? settings.eval_depths : std::min<int64_t>(settings.eval_samples, 10);
+  if (settings.eval_depths > 0) return settings.eval_depths;
+  return settings.eval_samples < 10 ? 5 : 10;
 }
 
 std::string eval_conditions(const Settings& settings, const Engine& engine) {

@@ -8,8 +8,7 @@
 
 namespace ei::cli {
 
-// At how many places facts stand: not asked for, the items that there are spread over the text, a tenth of it apart at
-// the closest.
+// At how many places facts stand: not asked for, so many that the items that there are spread over the text.
 int64_t eval_depths(const Settings& settings);
 
 // A line of JSON: a folder of results goes on under the same one only.

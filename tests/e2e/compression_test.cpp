@@ -31,11 +31,13 @@ TEST(Compression, IsReportedByRun) {
 }
 
 TEST(Compression, ACtrlCInACompressedAnswerPrintsWhatThereIs) {
-  // Compressed at every token, so that the signal comes in front of, during or behind a compression.
+  // Compressed at every token, so that the signal comes in front of, during or behind a compression. What is waited for
+  // is written on every machine.
   std::string prompt = "Tell me about the river.";
   for (int i = 0; i < 20; ++i) prompt += str_format(" Boat number %d went down to the mill.", i);
-  Process process({.arguments = {"run", "-f", "-", "-n", "100000", "--ignore-eos", "-s", "1", "--kv-policy", "latent",
-                                 "--kv-budget", "64", "--kv-window", "16", "--kv-gap", "1", "--kv-repeat", "1"},
+  Process process({.arguments = {"run", "-f", "-", "-n", "100000", "--ignore-eos", "--grammar", "root ::= (\" and \")+",
+                                 "--kv-policy", "latent", "--kv-budget", "64", "--kv-window", "16", "--kv-gap", "1",
+                                 "--kv-repeat", "1"},
                    .input = prompt});
   ASSERT_TRUE(process.wait_for_out(" and "));
   process.send(SIGINT);

@@ -26,21 +26,21 @@ inline void store(float* to, const Four& v) { std::memcpy(to, &v, sizeof v); }
 
 // Neighbouring rows of a tile: as many as a register holds. What a row gets does not depend on that.
 #if defined(__AVX512F__)
-typedef float Rows __attribute__((vector_size(64), aligned(4)));
-inline Rows larger(const Rows& a, const Rows& b) { return _mm512_max_ps(b, a); }
-inline Rows multiply_add(const Rows& a, const Rows& b, const Rows& c) { return _mm512_fmadd_ps(a, b, c); }
-inline float largest_of(const Rows& rows) { return _mm512_reduce_max_ps(rows); }
+typedef float RowVec __attribute__((vector_size(64), aligned(4)));
+inline RowVec larger(const RowVec& a, const RowVec& b) { return _mm512_max_ps(b, a); }
+inline RowVec multiply_add(const RowVec& a, const RowVec& b, const RowVec& c) { return _mm512_fmadd_ps(a, b, c); }
+inline float largest_of(const RowVec& rows) { return _mm512_reduce_max_ps(rows); }
 #else
-using Rows = Four;
-inline float largest_of(const Rows& rows) { return std::max(std::max(rows[0], rows[1]), std::max(rows[2], rows[3])); }
+using RowVec = Four;
+inline float largest_of(const RowVec& rows) { return std::max(std::max(rows[0], rows[1]), std::max(rows[2], rows[3])); }
 #endif
-inline constexpr int kRowLanes = sizeof(Rows) / sizeof(float);
-inline Rows load_rows(const float* from) {
-  Rows rows;
+inline constexpr int kRowLanes = sizeof(RowVec) / sizeof(float);
+inline RowVec load_rows(const float* from) {
+  RowVec rows;
   std::memcpy(&rows, from, sizeof rows);
   return rows;
 }
-inline void store_rows(float* to, const Rows& rows) { std::memcpy(to, &rows, sizeof rows); }
+inline void store_rows(float* to, const RowVec& rows) { std::memcpy(to, &rows, sizeof rows); }
 
 // 2^x for x <= 0, relative error below 1e-3: more than a ranking needs.
 template <typename Vector>
@@ -100,20 +100,20 @@ inline float quantise(const float* values, int64_t count, int8_t* to) {
 // The point moves only when the terms outgrow it.
 // `none` in max: nothing has been folded yet.
 inline void fold(const float* logits, int64_t count, float none, float* max, float* sum) {
-  typedef int32_t Bits __attribute__((vector_size(sizeof(Rows))));
+  typedef int32_t Bits __attribute__((vector_size(sizeof(RowVec))));
   constexpr float kUnit = 8388608.0f;      // 2^23: one step of an exponent
   constexpr float kBias = 127 - 0.05617f;  // of floats, less what lines lie above the curve on the average
   constexpr float kRoom = 60;
   constexpr int kTogether = 16 / kRowLanes;
   for (int r = 0; r < kTileRows; r += 16) {
-    Rows from[kTogether];
-    Rows high[kTogether];
-    Rows total[kTogether];
+    RowVec from[kTogether];
+    RowVec high[kTogether];
+    RowVec total[kTogether];
     const auto at = [&](int v) { return r + kRowLanes * v; };
     const auto logits_of = [&](int64_t j, int v) { return load_rows(logits + j * kTileRows + at(v)); };
     // The first call finds its point.
     for (int v = 0; v < kTogether && max[r] == none; ++v) {
-      Rows first = logits_of(0, v);
+      RowVec first = logits_of(0, v);
       for (int64_t j = 1; j < count; ++j) first = larger(first, logits_of(j, v));
       store_rows(max + at(v), first);
     }
@@ -124,10 +124,10 @@ inline void fold(const float* logits, int64_t count, float none, float* max, flo
     }
     for (int64_t j = 0; j < count; ++j) {
       for (int v = 0; v < kTogether; ++v) {
-        const Rows x = logits_of(j, v);
+        const RowVec x = logits_of(j, v);
         high[v] = larger(high[v], x);
-        const Rows bits = larger(multiply_add(x, Rows{} + kUnit, from[v]), Rows{});
-        total[v] += reinterpret_cast<Rows>(__builtin_convertvector(bits, Bits));
+        const RowVec bits = larger(multiply_add(x, RowVec{} + kUnit, from[v]), RowVec{});
+        total[v] += reinterpret_cast<RowVec>(__builtin_convertvector(bits, Bits));
       }
     }
     float grown = 0;
@@ -147,7 +147,7 @@ inline void fold(const float* logits, int64_t count, float none, float* max, flo
 
 // max over kTileRows rows of x - z
 inline float largest_gap(const float* x, const float* z) {
-  Rows most[2] = {load_rows(x) - load_rows(z), load_rows(x + kRowLanes) - load_rows(z + kRowLanes)};
+  RowVec most[2] = {load_rows(x) - load_rows(z), load_rows(x + kRowLanes) - load_rows(z + kRowLanes)};
   for (int r = 2 * kRowLanes; r < kTileRows; r += 2 * kRowLanes)
     for (int v = 0; v < 2; ++v)
       most[v] = larger(most[v], load_rows(x + r + v * kRowLanes) - load_rows(z + r + v * kRowLanes));

@@ -62,7 +62,7 @@ class PeakRows {
       for (int r = 0; r < kTileRows; r += Isa::kRows) Isa::peaks(tile.q + r * dim, panel, dim, raw + r);
       const float scale = params.keys.key_scales[at];
       for (int r = 0; r < kTileRows; r += kRowLanes) {
-        const Rows x = load_rows(raw + r) * (load_rows(tile.scale + r) * scale);
+        const RowVec x = load_rows(raw + r) * (load_rows(tile.scale + r) * scale);
         store_rows(out + r, p > 0 ? larger(x, load_rows(out + r)) : x);
       }
     }
