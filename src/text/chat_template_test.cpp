@@ -30,6 +30,20 @@ ChatTemplate model_template() {
   return std::move(parsed).value();
 }
 
+// JSON has numbers that no integer holds.
+TEST(ChatTemplate, TakesNumbersOfAnySize) {
+  const auto parsed = ChatTemplate::parse("{{ top }}", test_tokenizer());
+  ASSERT_TRUE(parsed.ok());
+  const auto shown = [&](const std::string& number) {
+    const auto text = parsed->render(kTalk, true, {.variables = R"({"top":)" + number + "}"});
+    return text.ok() ? *text : "error: " + text.error().message;
+  };
+  EXPECT_EQ(shown("1.5"), "1.5");
+  EXPECT_EQ(shown("1e308"), shown("4611686018427387904.0"));
+  EXPECT_EQ(shown("-1e308"), shown("-4611686018427387904.0"));
+  EXPECT_EQ(shown("1e308").find("error"), std::string::npos) << shown("1e308");
+}
+
 TEST(ChatTemplate, RendersTheModelsOwnForm) {
   const std::string expected =
       "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nWhere is the key?<|im_end|>\n<|im_start|>assistant\n";

@@ -121,13 +121,17 @@ jinja::value text_value(const std::string& text, bool is_input) {
 }
 
 // Every text in it is marked as input. The depth is that of a parsed request, 64 levels at most.
+// libllama makes an integer of 64 bits of every number, too, which a larger one is not.
+constexpr double kLargestNumber = 0x1p62;
+
 jinja::value json_value(const nlohmann::ordered_json& json, JinjaBudget& budget, int depth = 0) {
   budget.tick();
   if (depth > 64) throw TemplateRefused{"what it is given is nested too deeply"};
   if (json.is_string()) return text_value(json.get<std::string>(), /*is_input=*/true);
   if (json.is_boolean()) return jinja::mk_val<jinja::value_bool>(json.get<bool>());
   if (json.is_number_integer()) return jinja::mk_val<jinja::value_int>(json.get<int64_t>());
-  if (json.is_number()) return jinja::mk_val<jinja::value_float>(json.get<double>());
+  if (json.is_number())
+    return jinja::mk_val<jinja::value_float>(std::clamp(json.get<double>(), -kLargestNumber, kLargestNumber));
   if (json.is_array()) {
     auto list = jinja::mk_val<jinja::value_array>();
     for (const auto& item : json) list->push_back(json_value(item, budget, depth + 1));
