@@ -77,13 +77,9 @@ inline double half_run_error(const DenseProblem& problem, int64_t row, int64_t c
 inline void expect_product(const DenseProvider& provider, const DenseProblem& problem, const DenseOutput& out,
                            float factor, uint32_t seed) {
   std::vector<float> want(static_cast<size_t>(problem.m * problem.n));
-  const Matrix all{want.data(), problem.m, problem.n, problem.n};
+  kernels::reference_gemm(problem.input(), problem.w.data(), {want.data(), problem.m, problem.n, problem.n},
+                          provider.numbers());
   const bool fp16 = provider.numbers() == "fp16";
-  if (provider.numbers() == "int8") {
-    kernels::reference_gemm_int8(problem.input(), problem.w.data(), all);
-  } else {
-    kernels::reference_gemm(problem.input(), problem.w.data(), all, fp16 ? DType::kF16 : DType::kBF16);
-  }
   const double of_unit = 4e-5 * std::sqrt(static_cast<double>(problem.k));  // docs/numerics.md
   for (int64_t row = 0; row < problem.m; ++row) {
     for (int64_t column = 0; column < out.stride; ++column) {

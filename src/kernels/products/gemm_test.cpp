@@ -26,11 +26,7 @@ TEST_P(Gemm, EqualsTheReferenceOnOddShapes) {
     const std::vector<uint16_t> weight = packed_weight(GetParam(), problem);
     Output want(problem.m, problem.n);
     const bool halves = GetParam().numbers == "fp16";
-    if (GetParam().numbers == "int8") {
-      reference_gemm_int8(problem.input(), problem.w.data(), want.y);
-    } else {
-      reference_gemm(problem.input(), problem.w.data(), want.y, halves ? DType::kF16 : DType::kBF16);
-    }
+    reference_gemm(problem.input(), problem.w.data(), want.y, GetParam().numbers);
     Output got(problem.m, problem.n);
     multiply(GetParam(), weight, problem.input(), got.y, 2);
     const double tolerance = (halves ? 6e-3 : 4e-5) * std::sqrt(static_cast<double>(problem.k));  // docs/numerics.md
