@@ -12,10 +12,10 @@ Result<Session::State::Rows> Session::State::record(std::span<const int32_t> chu
   kv::Store& cache = reading();
   const int32_t first = cache.next_position();
   EI_RETURN_IF_ERROR(cache.reserve(tokens));
-  // Longer than a batch where a method looks at the whole prompt before it decides.
   // Where this chunk is a whole one, or one was read before, that much memory is there.
   const bool whole = first >= batch || tokens >= batch;
   const int64_t spare = plan && whole ? planner->spare_for(model::spare_bytes(model.config(), batch)) : 0;
+  // A chunk is longer than a batch where a method looks at the whole prompt before it decides.
   EI_ASSIGN_OR_RETURN(model::Activations act, model.activations(*stream, tokens, std::min(tokens, batch), spare));
   Rows out;
   EI_ASSIGN_OR_RETURN(out.logits, stream->scratch(kLogitsSlot, rows.logits, model.config().vocab));
