@@ -15,6 +15,7 @@
 
 #include "policy/registry.h"
 #include "support/plain_planner.h"
+#include "support/remembered_plan.h"
 
 namespace ei::sparse {
 namespace {
@@ -225,26 +226,6 @@ TEST(Planner, ForgetsAChunkThatFailedAndWhatWasRewound) {
   }
 }
 
-// What another planner has measured and chosen.
-class Remembered final : public Given {
- public:
-  Remembered(const Planner& planner, bool names_blocks) : planner_(planner), names_blocks_(names_blocks) {}
-  bool names_blocks() const override { return names_blocks_; }
-  AttentionSample sample(int layer, int32_t segment, size_t kv_head) const override {
-    return head(layer, segment, kv_head).sample;
-  }
-  std::span<const int32_t> blocks(int layer, int32_t segment, size_t kv_head) const override {
-    return head(layer, segment, kv_head).chosen;
-  }
-
- private:
-  const policy::HeadRecord& head(int layer, int32_t segment, size_t kv_head) const {
-    return planner_.records(layer)[static_cast<size_t>(segment)].heads[kv_head];
-  }
-  const Planner& planner_;
-  bool names_blocks_;
-};
-
 TEST(Planner, TakesTheSamplesAndTheBlocksThatAreGiven) {
   Prompt prompt;
   const auto backend = make_backend("cpu");
@@ -257,7 +238,7 @@ TEST(Planner, TakesTheSamplesAndTheBlocksThatAreGiven) {
   free.read(256);
   ASSERT_NE(chosen(free.planner()), chosen(source.planner()));
   for (const bool names_blocks : {true, false}) {
-    const Remembered given(source.planner(), names_blocks);
+    const RememberedPlan given(source.planner(), names_blocks);
     PlannedPrompt ours(*backend, options, other);
     ours.planner().give(&given);
     ours.read(256);

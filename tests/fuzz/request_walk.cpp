@@ -1,11 +1,8 @@
 #include "request_walk.h"
 
-#include <condition_variable>
-#include <mutex>
-#include <optional>
-
 #include "engine/prompt.h"
 #include "server/api/call_style.h"
+#include "support/waiting_reply.h"
 
 namespace ei::fuzz {
 namespace {
@@ -13,36 +10,6 @@ namespace {
 using server::CallStyle;
 using server::HttpResponse;
 using server::Json;
-
-class Answer : public server::Reply {
- public:
-  void send(HttpResponse response) override {
-    const std::lock_guard lock(mutex_);
-    ++answers_;
-    response_ = std::move(response);
-    come_.notify_all();
-  }
-  void begin_stream(HttpResponse head) override { send(std::move(head)); }
-  void write(std::string) override {}
-  void end() override {}
-  void on_gone(std::function<void()>) override {}
-
-  HttpResponse wait() {
-    std::unique_lock lock(mutex_);
-    come_.wait(lock, [&] { return answers_ > 0; });
-    return *response_;
-  }
-  int answers() const {
-    const std::lock_guard lock(mutex_);
-    return answers_;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::condition_variable come_;
-  int answers_ = 0;
-  std::optional<HttpResponse> response_{};
-};
 
 // The template shows every part of a message, so that all of them are written out.
 constexpr const char* kTemplate =
@@ -86,7 +53,7 @@ int64_t RequestWalk::submitted() const { return scheduler_->totals().cancelled; 
 std::string RequestWalk::ask(const server::Api& api, const server::Route& route, const std::string& body) {
   const int64_t before = submitted();
   server::HttpRequest request{.method = "POST", .path = route.path, .body = body};
-  const auto answer = std::make_shared<Answer>();
+  const auto answer = std::make_shared<server::WaitingReply>();
   try {
     // Its client has gone, so that the scheduler drops what it is given before a token is computed.
     const auto gone = std::make_shared<CancelToken>();

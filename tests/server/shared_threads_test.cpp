@@ -12,6 +12,7 @@
 #include "server/http/http_server.h"
 #include "server/scheduler/scheduler.h"
 #include "server/test_server.h"
+#include "support/counting_sink.h"
 #include "support/embedded_engine.h"
 
 #ifndef EI_SANITIZED
@@ -33,32 +34,6 @@ void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace ei::server {
 namespace {
-
-class CountingSink : public TaskSink {
- public:
-  explicit CountingSink(bool throws = false) : throws_(throws) {}
-  void waits() override { told(); }
-  void progress(const TaskReport&) override { told(); }
-  void token(const TaskToken&, const TaskReport&) override { told(); }
-  void prompt(std::vector<TaskToken>) override { told(); }
-  void finished(const std::string&, const TaskReport&) override {
-    ++answered;
-    told();
-  }
-  void failed(const Error&) override {
-    ++refused;
-    told();
-  }
-
-  std::atomic<int> answered{0};
-  std::atomic<int> refused{0};
-
- private:
-  void told() const {
-    if (throws_) throw std::bad_alloc();
-  }
-  const bool throws_;
-};
 
 Task short_task(std::shared_ptr<TaskSink> sink) {
   Task task{.prompt = random_tokens(20, 3), .sink = std::move(sink)};
