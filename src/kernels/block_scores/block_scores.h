@@ -5,7 +5,7 @@
 //   z[h, s, j] = scale * mean over the group of max(qm . k+, qm . k-)
 //   P = softmax_j(z),   E[h, s] = max(0, -sum_j P ln(P + 1e-9))
 //
-// Row scores rank the same blocks by what single rows want of them, instead of by representatives (RowScore below).
+// Row scores rank the same blocks by what single rows attend to, instead of by representatives (RowScore below).
 #pragma once
 
 #include <cstdint>

@@ -89,7 +89,7 @@ class PeakKeys {
       const int64_t super = panel * kPanelKeys + s;
       float* high = rows + s * 2 * dim;
       float* low = high + dim;
-      // Without any block a bound is 0: no row wants it for sure.
+      // Without any block an upper bound is 0, whatever the row.
       std::fill_n(high, 2 * dim, 0.0f);
       if (super >= params.supers) continue;
       const int64_t begin = std::max<int64_t>(super * width, params.block);  // the sink is no part of the first one
