@@ -1,9 +1,9 @@
-"""Different heads, different care: scores that treat (layer, kv_head) pairs by what they do."""
+"""Scores by the type of a head (docs/glossary.md): each (layer, kv_head) pair is rated as its type asks for."""
 import torch
 
 from scores import NEVER, SEGMENT, normalised, recent
 
-LOCAL, RESTING, WIDE = range(3)
+LOCAL, SINK, DIFFUSE = range(3)
 
 
 def mix(s, kind, choices):
@@ -40,12 +40,12 @@ def probe(rows, keys, own, scale, sample):
     return torch.stack([shares[..., 0].mean(1), shares[..., 1 : -SEGMENT // 8].sum(-1).mean(1)], -1)
 
 
-def by_habit(resting, wide, local=recent, every=4, step=16, far_share=0.015, floor=0.003, decay=0.9, over_own=1,
+def by_habit(sink, diffuse, local=recent, every=4, step=16, distant_share=0.015, floor=0.003, decay=0.9, over_own=1,
              tokens=None):
-    """Sorts heads by the text so far. local: rows look no further back than about a segment; resting: they lie on the
-    first block and look up at times; wide: the rest. Measured on all rows while the prompt is dense, then on every
-    `step`-th row of every `every`-th segment. Budgets are equal unless `tokens` (of a segment, the kinds and the far
-    shares of its pairs) says what each reads."""
+    """Sorts heads by the text so far. local: rows look no further back than about a segment; sink: they rest on the
+    first block and look up at times; diffuse: all others. Measured on all rows while the prompt is dense, then on
+    every `step`-th row of every `every`-th segment. Budgets are equal unless `tokens` (of a segment, the kinds and the
+    distant shares of its pairs) says what each reads."""
 
     def score(s):
         habit = s.memory.get(('habit', s.layer))
@@ -60,14 +60,14 @@ def by_habit(resting, wide, local=recent, every=4, step=16, far_share=0.015, flo
             s.count(SEGMENT // step, s.keys.shape[1])
             habit = decay * habit + (1 - decay) * now
         s.memory[('habit', s.layer)] = habit
-        first, far = habit.unbind(-1)
-        near = 1 - first - far
-        kind = torch.where(first > over_own * near, RESTING, WIDE)
-        kind = torch.where((far < far_share * (1 - first)) | (far < floor), LOCAL, kind)
+        first, distant = habit.unbind(-1)
+        near = 1 - first - distant
+        kind = torch.where(first > over_own * near, SINK, DIFFUSE)
+        kind = torch.where((distant < distant_share * (1 - first)) | (distant < floor), LOCAL, kind)
         if tokens is not None:
-            s.places = (tokens(s, kind, far) // s.block).int()
+            s.places = (tokens(s, kind, distant) // s.block).int()
         s.memory.setdefault('shares', {})[s.layer] = habit.view(-1, s.heads, 2).mean(0)
         s.memory.setdefault('kinds', {}).setdefault(s.layer, []).append(kind.view(-1, s.heads))
-        return mix(s, kind, {LOCAL: local, RESTING: resting, WIDE: wide})
+        return mix(s, kind, {LOCAL: local, SINK: sink, DIFFUSE: diffuse})
 
     return score

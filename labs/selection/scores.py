@@ -90,8 +90,8 @@ def away(s):
 
 
 def bounds(s, rows, width=64):
-    """[pairs, rows, super-blocks]: bound of the row's logits there, against what its own segment and the first block
-    give it"""
+    """[pairs, rows, super-blocks]: upper bound of the row's logits there, against what its own segment and the first
+    block give it"""
     first = (rows @ s.keys[:, : s.block].mT).amax(-1) * s.scale
     far = torch.cat([s.keys[:, s.block : s.block + 1].expand(-1, s.block, -1), s.keys[:, s.block :]], 1)
     far = far.unflatten(1, (-1, width))
@@ -100,21 +100,21 @@ def bounds(s, rows, width=64):
     return bound * s.scale - torch.logaddexp(s.own_weight(rows), first)[..., None]
 
 
-def wanting_rows(share, make_rows=lambda s: s.mean_rows, every_head=False, rated=1, least=4096):
-    """exact scores, but only of the rows that may want something far; with rated > 1 only in the 1/rated of the
-    super-blocks that promise a row most, and never fewer than `least` keys"""
+def rows_by_bound(share, make_rows=lambda s: s.mean_rows, every_head=False, rated=1, least=4096):
+    """exact scores, but only of the rows with the largest upper bounds; with rated > 1 only in the 1/rated of the
+    super-blocks with the largest ones (the candidates), and never fewer than `least` keys"""
 
     def score(s):
         rows = make_rows(s)
         gaps = bounds(s, rows)
         chosen = gaps.amax(-1).topk(int(SEGMENT * share), -1).indices
-        promise = gaps.amax(1)
-        promise[:, 0] = -NEVER
-        width = s.keys.shape[1] // promise.shape[1]
-        count = min(promise.shape[1], max(least // width, promise.shape[1] // rated))
-        kept = torch.zeros_like(promise, dtype=torch.bool).scatter(1, promise.topk(count, -1).indices, True)
+        highest = gaps.amax(1)
+        highest[:, 0] = -NEVER
+        width = s.keys.shape[1] // highest.shape[1]
+        count = min(highest.shape[1], max(least // width, highest.shape[1] // rated))
+        kept = torch.zeros_like(highest, dtype=torch.bool).scatter(1, highest.topk(count, -1).indices, True)
         kept = kept.repeat_interleave(width // s.block, 1)
-        s.products -= (1 - count / promise.shape[1]) * chosen.shape[1] * s.keys.shape[1]
+        s.products -= (1 - count / highest.shape[1]) * chosen.shape[1] * s.keys.shape[1]
         best = []
         for head_rows in s.q.unbind(1) if every_head else [rows]:
             own = s.own_weight(head_rows).gather(1, chosen)

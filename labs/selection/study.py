@@ -8,7 +8,7 @@ the prose, and the products a score needs against the group mean's.
 
 usage: study.py MODEL.gguf LENGTH CONTEXTS BUDGET THRESHOLD ['name;name;...']
 A name "but 5.0" is the group mean everywhere except at layer 5, kv_head 0, which scores by midrange; "grown base=1024
-resting=16 wide=0 early=4" is the choice by habit in which resting heads, wide heads and those of layer 0 read at least
+sink=16 diffuse=0 early=4" is the choice by habit in which sink heads, diffuse heads and those of layer 0 read at least
 one token in so many (0: no share, layer 0 dense); further keys are in grown().
 """
 import math
@@ -78,42 +78,42 @@ class Sparse:
 
 def grown(name, threshold):
     """by habit, with budgets that grow with what lies before: "grown key=value ..." """
-    told = {'base': 1024, 'local': 128, 'resting': 16, 'wide': 0, 'early': 4, 'edge': 4, 'rated': 2, 'slope': 0,
+    told = {'base': 1024, 'local': 128, 'sink': 16, 'diffuse': 0, 'early': 4, 'edge': 4, 'rated': 2, 'slope': 0,
             'rows': 0.25, 'late': 0.25, 'heads': 0, 'away': 0.5, 'all': 0, 'every': 8,
             'decay': 0.9, 'thin': 0, 'trows': 0.25, 'trated': 2, 'theads': 0}
     told.update((key, float(value)) for key, value in (part.split('=') for part in name.split()[1:]))
 
-    def tokens(s, kind, far):
+    def tokens(s, kind, distant):
         before = s.keys.shape[1]
         least = lambda share: max(told['base'], before / share if share else 0)
         if s.layer == 0:
-            return torch.full_like(far, least(told['early']))
-        resting = torch.clamp(told['slope'] * far * before, min=least(told['resting']))
-        rest = torch.where(kind == habits.RESTING, resting, least(told['wide']))
+            return torch.full_like(distant, least(told['early']))
+        sink = torch.clamp(told['slope'] * distant * before, min=least(told['sink']))
+        rest = torch.where(kind == habits.SINK, sink, least(told['diffuse']))
         return torch.where(kind == habits.LOCAL, told['local'], rest)
 
-    wide = scores.wanting_rows(told['rows'], every_head=bool(told['heads']), rated=int(told['rated']))
+    diffuse = scores.rows_by_bound(told['rows'], every_head=bool(told['heads']), rated=int(told['rated']))
     if told['all']:
-        wide = scores.every_row
-    late = scores.wanting_rows(told['late'], rated=int(told['rated']))
-    if told['thin']:  # heads whose far share is smaller than this ask in another way
-        thin = scores.wanting_rows(told['trows'], every_head=bool(told['theads']), rated=int(told['trated']))
-        usual = {True: scores.every_row if told['theads'] == 2 else thin, False: wide}
-        wide = lambda s: habits.mix(s, s.memory[('habit', s.layer)][:, 1] < told['thin'], usual)
-        late = wide
-    by_layer = lambda s: late(s) if s.layer >= ref.NL * 3 // 4 else wide(s)
-    resting = scores.wanting_rows(told['away'], scores.away_rows)
-    habit = habits.by_habit(resting, by_layer, every=int(told['every']), decay=told['decay'], over_own=told['edge'],
+        diffuse = scores.every_row
+    late = scores.rows_by_bound(told['late'], rated=int(told['rated']))
+    if told['thin']:  # diffuse heads whose distant share is smaller than this rate in another way
+        thin = scores.rows_by_bound(told['trows'], every_head=bool(told['theads']), rated=int(told['trated']))
+        usual = {True: scores.every_row if told['theads'] == 2 else thin, False: diffuse}
+        diffuse = lambda s: habits.mix(s, s.memory[('habit', s.layer)][:, 1] < told['thin'], usual)
+        late = diffuse
+    by_layer = lambda s: late(s) if s.layer >= ref.NL * 3 // 4 else diffuse(s)
+    sink = scores.rows_by_bound(told['away'], scores.away_rows)
+    habit = habits.by_habit(sink, by_layer, every=int(told['every']), decay=told['decay'], over_own=told['edge'],
                             tokens=tokens)
     return Sparse(habit, int(told['base']), threshold, first_sparse_layer=0 if told['early'] else 1)
 
 
 def variants(budget, threshold):
     made = lambda score, **options: Sparse(score, **{'budget': budget, 'threshold': threshold, **options})
-    quarter = scores.wanting_rows(1 / 4)
-    half_away = scores.wanting_rows(1 / 2, scores.away_rows)
+    quarter = scores.rows_by_bound(1 / 4)
+    half_away = scores.rows_by_bound(1 / 2, scores.away_rows)
     habit = habits.by_habit(half_away, quarter)
-    few_local = lambda s, kind, far: torch.where(kind == habits.LOCAL, 128, budget)
+    few_local = lambda s, kind, distant: torch.where(kind == habits.LOCAL, 128, budget)
     table = {
         'full': ref.full,
         'midrange': made(scores.midrange),
@@ -128,31 +128,32 @@ def variants(budget, threshold):
         'clusters of 8 keys, 4x': made(scores.clustered_keys(8, candidates=4)),
         'quarter of rows': made(quarter),
         'by habit': made(habit),
-        'by habit, resting in full': made(habits.by_habit(scores.away, quarter)),
-        'by habit, wide by head': made(habits.by_habit(half_away, scores.wanting_rows(1 / 4, every_head=True))),
+        'by habit, sink heads in full': made(habits.by_habit(scores.away, quarter)),
+        'by habit, diffuse heads by query head': made(
+            habits.by_habit(half_away, scores.rows_by_bound(1 / 4, every_head=True))),
         'by habit, local 128': made(habits.by_habit(half_away, quarter, tokens=few_local)),
         'by habit, block 16': made(habit, block=16),
         'by habit, layer 0 too': made(habit, first_sparse_layer=0),
         'by habit, probed half as often': made(habits.by_habit(half_away, quarter, every=8)),
     }
     for rated in (2, 3, 4, 8):
-        wide = scores.wanting_rows(1 / 4, rated=rated)
-        resting = scores.wanting_rows(1 / 2, scores.away_rows, rated=rated)
-        table['rated 1/%d' % rated] = made(habits.by_habit(half_away, wide, every=8))
+        diffuse = scores.rows_by_bound(1 / 4, rated=rated)
+        sink = scores.rows_by_bound(1 / 2, scores.away_rows, rated=rated)
+        table['rated 1/%d' % rated] = made(habits.by_habit(half_away, diffuse, every=8))
         for block in (16, 32, 64):
-            by_share = habits.by_habit(half_away, wide, every=8)
+            by_share = habits.by_habit(half_away, diffuse, every=8)
             table['rated 1/%d, block %d' % (rated, block)] = made(by_share, block=block)
-        table['rated 1/%d, resting too' % rated] = made(habits.by_habit(resting, wide, every=8))
-    wide = scores.wanting_rows(1 / 4, rated=2)
-    late = {'midrange': scores.midrange, 'eighth of rows': scores.wanting_rows(1 / 8, rated=2),
-            'eighth of rows, rated 1/4': scores.wanting_rows(1 / 8, rated=4),
-            'sixteenth of rows': scores.wanting_rows(1 / 16, rated=2)}
+        table['rated 1/%d, sink heads too' % rated] = made(habits.by_habit(sink, diffuse, every=8))
+    diffuse = scores.rows_by_bound(1 / 4, rated=2)
+    late = {'midrange': scores.midrange, 'eighth of rows': scores.rows_by_bound(1 / 8, rated=2),
+            'eighth of rows, rated 1/4': scores.rows_by_bound(1 / 8, rated=4),
+            'sixteenth of rows': scores.rows_by_bound(1 / 16, rated=2)}
     for name, score in late.items():
-        by_layer = lambda s, score=score: score(s) if s.layer >= ref.NL * 3 // 4 else wide(s)
+        by_layer = lambda s, score=score: score(s) if s.layer >= ref.NL * 3 // 4 else diffuse(s)
         table['rated 1/2, late ' + name] = made(habits.by_habit(half_away, by_layer, every=8))
     for name, share in (('3/8', 3 / 8), ('1/4', 1 / 4)):
-        resting = scores.wanting_rows(share, scores.away_rows)
-        table['rated 1/2, resting %s of rows' % name] = made(habits.by_habit(resting, wide, every=8))
+        sink = scores.rows_by_bound(share, scores.away_rows)
+        table['rated 1/2, sink heads %s of rows' % name] = made(habits.by_habit(sink, diffuse, every=8))
     for layer in range(1, ref.NL):
         for head in range(KV_HEADS):
             choices = {0: scores.group_mean, 1: scores.midrange}
@@ -197,7 +198,7 @@ def report(name, attention, result):
             parts = [[(kinds[:, head] == kind).float().mean() for kind in range(3)] for head in range(KV_HEADS)]
             text = '  '.join('%.2f/%.2f/%.2f' % tuple(part) for part in parts)
             shares = '  '.join('%.3f %.3f' % tuple(x) for x in attention.memory['shares'][layer].tolist())
-            print('    layer %d  local/resting/wide  %s  first and far at the end  %s' % (layer, text, shares))
+            print('    layer %d  local/sink/diffuse  %s  first and distant at the end  %s' % (layer, text, shares))
 
 
 def measure(model, samples, threshold, table, results):
