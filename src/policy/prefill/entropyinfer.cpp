@@ -6,18 +6,25 @@
 // far at all. A head whose single rows spread thin tolerates a partial choice, for its output is a mean of many values;
 // one whose rows look up single places does not.
 //
-// This file stands in the order in which it runs. In one layer of a chunk (PrefillWalk::decide), for each segment:
+// This file stands in the order in which it runs, with two files beside it: head_types.cpp, which other methods use
+// too, and entropy_pool.cpp. In one layer of a chunk (PrefillWalk::decide), for each segment:
 //
 //   1. samples()                  Is the segment measured? If so the attention of some of its rows has been sampled.
+//                                 (The first ones: is_sampled_early() in head_types.cpp.)
 //   2. begin_segment()            kappa, the same for all heads and layers: by what all layers knew before the pool of
-//                                 segments that this one is in.
+//                                 segments that this one is in (entropy_pool.cpp).
 //   3. rated_tokens(), ranking()  Of each head, how many blocks are rated, by which rows and queries. By the means
-//                                 *before* this segment.
-//   4. fold()                     What was sampled enters the means.
+//                                 *before* this segment. (Whether all may rate: rank_queries_at(); heads of many
+//                                 places, by type: ranking_for(); both in head_types.cpp.)
+//   4. fold()                     What was sampled enters the means. (Of shares and entropies: fold_means() in
+//                                 head_types.cpp.)
 //
 // and, when all segments of the chunk have come so far, for each:
 //
 //   5. decide()                   How many blocks each head reads. By the means *with* this segment's sample.
+//
+// Steps 3 and 5 count by different means: how much a head rates follows from what it had shown before the segment, how
+// much it reads from what it has shown with it.
 //
 // Then blocks are rated as step 3 says, and those with the best ratings are read, as many as step 5 says. A block's
 // rating is the largest score that any rating row gives any of its keys, less the logarithm of all that the row attends
@@ -63,7 +70,7 @@ class EntropyMethod : public PrefillMethod {
   Sampling sampling() const override { return Sampling::kHeads; }
   bool reads_midrange() const override { return false; }
 
-  // 2. kappa, of the pool of segments that this one is in.
+  // 2. kappa, of the pool of segments that this one is in: kappa_of() and overshoot() in entropy_pool.cpp.
 
   // What layers know of each other is what all knew at the end of the last pool, so that it does not depend on how a
   // prompt is cut. A head's own weight is up to date.
