@@ -44,8 +44,8 @@ template <typename Options>
 std::string option_rows(const std::vector<policy::OptionSpec<Options>>& table, const Options& preset) {
   std::string rows;
   for (const policy::OptionSpec<Options>& spec : table)
-    rows += str_format("| `--%s %s` | %s | %s | %s |\n", std::string(spec.name).c_str(),
-                       std::string(spec.value).c_str(), std::string(spec.symbol).c_str(),
+    rows += str_format("| `--%s %s` | %s | %s | %s | %s |\n", std::string(spec.name).c_str(),
+                       std::string(spec.value).c_str(), std::string(spec.symbol).c_str(), spec.range.c_str(),
                        policy::option_default(spec, preset).c_str(), std::string(spec.help).c_str());
   return rows;
 }
@@ -53,10 +53,10 @@ std::string option_rows(const std::vector<policy::OptionSpec<Options>>& table, c
 // docs/options.md.
 std::string options_page() {
   const policy::Method& preset = *policy::find_method("entropyinfer");
-  const std::string head = "| option | symbol | default | meaning |\n|---|---|---|---|\n";
+  const std::string head = "| option | symbol | type, range | default | meaning |\n|---|---|---|---|---|\n";
   return "# Options of methods\n\n"
-         "You get: every option that a method reads, what the papers call it, and what it is with `--method\n"
-         "entropyinfer` (empty: that method does not read it). Made by `entropyinfer methods --options`.\n\n"
+         "You get: every option that a method reads, what the papers call it, its range, and what it is with\n"
+         "`--method entropyinfer` (empty: it is not read). Made by `entropyinfer methods --options`.\n\n"
          "## What of a prompt is read\n\n" +
          head + option_rows(policy::prefill_option_table(), preset.prefill) + "\n## What of the KV cache stays\n\n" +
          head + option_rows(policy::kv_option_table(), preset.kv);

@@ -30,6 +30,7 @@ struct OptionSpec {
   std::function<OptionValue(const Options&)> get;
   std::function<Status(const Options&)> check;  // is the value one that set() would have taken? Empty: any is
   std::vector<std::string_view> choices{};      // of a name among several: all of them
+  std::string range{};  // what a value may be: "whole, from 1", "number, 0 to 8", "on or off", "name"
 };
 
 // As a flag takes it.
@@ -67,6 +68,7 @@ struct OptionField {
   std::function<OptionValue(const Options&)> get;
   std::function<Status(const Options&)> check = {};
   std::vector<std::string_view> choices = {};
+  std::string range = {};
 };
 
 inline constexpr int64_t kLargestOption = int64_t{1} << 30;
@@ -76,6 +78,10 @@ inline Status check_range(double value, double low, double high) {
   if (std::isinf(high) || high >= static_cast<double>(kLargestOption))
     return make_error(ErrorKind::kUsage, "must be a number of at least %g", low);
   return make_error(ErrorKind::kUsage, "must lie between %g and %g", low, high);
+}
+
+inline std::string range_text(const char* type, double low, double high) {
+  return std::isinf(high) ? str_format("%s, from %g", type, low) : str_format("%s, %g to %g", type, low, high);
 }
 
 template <typename Options>
@@ -89,7 +95,8 @@ OptionField<Options> whole_field(int32_t Options::*field, int64_t low) {
           .check =
               [=](const Options& options) {
                 return check_range(options.*field, static_cast<double>(low), static_cast<double>(kLargestOption));
-              }};
+              },
+          .range = range_text("whole", static_cast<double>(low), INFINITY)};
 }
 
 template <typename Options>
@@ -99,7 +106,8 @@ OptionField<Options> real_field(double Options::*field, double low, double high)
             return {};
           },
           .get = [=](const Options& options) -> OptionValue { return options.*field; },
-          .check = [=](const Options& options) { return check_range(options.*field, low, high); }};
+          .check = [=](const Options& options) { return check_range(options.*field, low, high); },
+          .range = range_text("number", low, high)};
 }
 
 template <typename Options>
@@ -108,7 +116,8 @@ OptionField<Options> switch_field(bool Options::*field) {
             EI_ASSIGN_OR_RETURN(options.*field, parse_switch(value));
             return {};
           },
-          .get = [=](const Options& options) -> OptionValue { return options.*field; }};
+          .get = [=](const Options& options) -> OptionValue { return options.*field; },
+          .range = "on or off"};
 }
 
 template <typename Options, typename Enum>
@@ -133,7 +142,7 @@ OptionField<Options> choice_field(Enum Options::*field, std::vector<std::pair<st
   std::vector<std::string_view> choices;
   choices.reserve(names.size());
   for (const auto& [name, choice] : names) choices.push_back(name);
-  return {.set = set, .get = get, .check = {}, .choices = std::move(choices)};
+  return {.set = set, .get = get, .check = {}, .choices = std::move(choices), .range = "name"};
 }
 
 }  // namespace ei::policy

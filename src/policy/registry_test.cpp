@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <set>
 #include <string>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "policy/kv/option_table.h"
 #include "policy/prefill/option_table.h"
 #include "support/prefill_run.h"
 
@@ -270,6 +272,33 @@ TEST(Methods, NameOptionsThatThereAre) {
     }
     for (const std::string_view name : rule.reads) EXPECT_TRUE(read.contains(name)) << rule.name << ": " << name;
   }
+}
+
+// What the table of docs/options.md says of a value is what set() takes.
+template <typename Options>
+void expect_ranges(const std::vector<OptionSpec<Options>>& table) {
+  for (const OptionSpec<Options>& spec : table) {
+    SCOPED_TRACE(spec.name);
+    EXPECT_FALSE(spec.range.empty());
+    Options options;
+    const auto takes = [&](double value) { return spec.set(options, str_format("%.9g", value)).ok(); };
+    double low = 0;
+    double high = 0;
+    if (std::sscanf(spec.range.c_str(), "whole, from %lf", &low) == 1 ||
+        std::sscanf(spec.range.c_str(), "number, from %lf", &low) == 1) {
+      EXPECT_TRUE(takes(low) && takes(1000) && !takes(low - 1));
+    } else if (std::sscanf(spec.range.c_str(), "number, %lf to %lf", &low, &high) == 2) {
+      EXPECT_TRUE(takes(low) && takes(high) && !takes(low - 1) && !takes(high + 1));
+    } else {
+      EXPECT_EQ(spec.range == "name", !spec.choices.empty()) << spec.range;
+      EXPECT_EQ(spec.range == "on or off", spec.set(options, "on").ok() && spec.set(options, "off").ok());
+    }
+  }
+}
+
+TEST(Options, SayTheirRange) {
+  expect_ranges(prefill_option_table());
+  expect_ranges(kv_option_table());
 }
 
 // Options that no flag has set are held to the same ranges: whoever embeds the engine fills them in by hand.

@@ -23,7 +23,8 @@ KvSpec kv_spec(std::string_view name, std::string_view symbol, std::string_view 
           .set = std::move(field.set),
           .get = std::move(field.get),
           .check = std::move(field.check),
-          .choices = std::move(field.choices)};
+          .choices = std::move(field.choices),
+          .range = std::move(field.range)};
 }
 
 template <typename Enum>
@@ -54,10 +55,12 @@ OptionField<KvOptions> preset_field() {
 
 // A number of slots stays a number.
 OptionField<KvOptions> budget_field() {
-  return {.set = set_budget, .get = [](const KvOptions& options) -> OptionValue {
+  return {.set = set_budget,
+          .get = [](const KvOptions& options) -> OptionValue {
             const bool in_slots = options.budget_share == 0 && options.budget_bytes == 0;
             return in_slots ? OptionValue(int64_t{options.budget}) : OptionValue(budget_text(options));
-          }};
+          },
+          .range = "slots, share or bytes"};
 }
 
 bool compresses(const KvOptions& options) { return options.rule != KvRule::kKeepAll; }

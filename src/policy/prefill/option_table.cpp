@@ -45,7 +45,8 @@ PrefillSpec spec_of(std::string_view name, std::string_view symbol, std::string_
           .set = std::move(field.set),
           .get = std::move(field.get),
           .check = std::move(field.check),
-          .choices = std::move(field.choices)};
+          .choices = std::move(field.choices),
+          .range = std::move(field.range)};
 }
 
 // Every method reads it.
@@ -86,7 +87,8 @@ std::vector<PrefillSpec> make_prefill_table() {
                   "earlier tokens that a segment reads; 0: the density, or 1024 and more where few layers are global",
                   tokens(&O::base_budget, 0)),
       common_spec("segment", "S", "N", "query tokens that share one choice of blocks", tokens(&O::segment, 1)),
-      common_spec("block", "B", "N", "key tokens chosen together; divides the segment. Adaptive wants a multiple of 8",
+      common_spec("block", "B", "N",
+                  "key tokens chosen together; divides the segment. By adaptive a backend rates multiples of 8 only",
                   tokens(&O::block, 1)),
       common_spec("threshold", "T", "N", "segments that begin before this position read everything",
                   tokens(&O::threshold, 0)),
