@@ -49,6 +49,8 @@ TEST(MethodsPage, HasAnEntryOfTheSamePartsForEveryMethod) {
     std::istringstream papers{std::string(method.paper)};
     for (std::string paper; std::getline(papers >> std::ws, paper, ';');)
       EXPECT_NE(entry.find(paper), std::string::npos) << paper;
+    // A method of others says whose it is.
+    EXPECT_EQ(entry.find("**Source.** No paper") != std::string::npos, method.paper.empty());
     const bool changed = entry.find("**Changed") != std::string::npos;
     EXPECT_EQ(changed, !method.changes.empty());
     if (!changed && !method.paper.empty()) {

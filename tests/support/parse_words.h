@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/parse.h"
+#include "policy/option_takers.h"
 
 namespace ei::cli {
 
@@ -27,6 +28,12 @@ inline std::string error_of(const char* command, const Words& words, const Varia
   EXPECT_EQ(exit_code(settings.error().kind), 2);
   EXPECT_EQ(settings.error().message.find('\n'), std::string::npos);
   return settings.error().message;
+}
+
+// What a command line says of a flag that means nothing with the rest. Whom it does go with is said too
+// (policy/option_takers_test.cpp).
+inline std::string no_meaning(const std::string& flag, const std::string& with) {
+  return "--" + flag + " has no meaning with " + with + "; it goes with " + policy::takers_of(flag);
 }
 
 }  // namespace ei::cli
