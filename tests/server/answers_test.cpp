@@ -198,6 +198,13 @@ TEST(ServerAnswers, SamplersAreTheRequestsChoice) {
   EXPECT_EQ(narrow["content"], with({{"temperature", 0}})["content"]) << "one candidate is the likeliest";
   EXPECT_NE(hot["content"], narrow["content"]);
   EXPECT_NE(with({{"mirostat", 2}, {"mirostat_tau", 0.1}})["content"], hot["content"]);
+  EXPECT_EQ(with({{"min_p", 1}})["content"], narrow["content"]) << "as is one that no other comes near";
+  const json kept = with({{"min_p", 1}, {"min_keep", 100}});
+  EXPECT_EQ(kept["generation_settings"]["min_keep"], 100);
+  EXPECT_NE(kept["content"], narrow["content"]);
+  const json several = with({{"n_cmpl", 2}});  // llama.cpp's name of n
+  ASSERT_EQ(several.size(), 2u) << several;
+  EXPECT_EQ(several[0]["content"], hot["content"]);
 }
 
 TEST(ServerAnswers, LogProbabilitiesAreThoseOfTheLogits) {
