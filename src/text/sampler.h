@@ -23,6 +23,7 @@ struct SamplerOptions {
   float top_p = 0.95f;
   float min_p = 0.05f;
   float typical_p = 1.0f;
+  int min_keep = 0;              // candidates that top_p, min_p, typical_p and xtc leave at least; 0: one
   float top_n_sigma = -1.0f;     // <= 0: off
   float xtc_probability = 0.0f;  // 0: off
   float xtc_threshold = 0.1f;

@@ -133,6 +133,7 @@ Status check_sampler_options(const SamplerOptions& options) {
   EI_RETURN_IF_ERROR(check_range("frequency-penalty", options.frequency_penalty, -kMost, kMost));
   EI_RETURN_IF_ERROR(check_range("presence-penalty", options.presence_penalty, -kMost, kMost));
   if (options.top_k < 0) return make_error(ErrorKind::kUsage, "top-k must be 0 (all) or more: %d", options.top_k);
+  if (options.min_keep < 0) return make_error(ErrorKind::kUsage, "min-keep must be 0 or more: %d", options.min_keep);
   if (options.mirostat < 0 || options.mirostat > 2)
     return make_error(ErrorKind::kUsage, "mirostat must be 0 (off), 1 or 2: %d", options.mirostat);
   if (options.dry_allowed_length < 0)
@@ -154,6 +155,7 @@ SamplerChain make_sampler_chain(const SamplerOptions& options, const llama_vocab
   SamplerChain chain;
   chain.draws = options.temp > 0.0f;
   chain.steps.reset(llama_sampler_chain_init(llama_sampler_chain_default_params()));
+  const auto min_keep = static_cast<size_t>(options.min_keep);
   const auto add = [&](llama_sampler* sampler) {
     if (sampler != nullptr) llama_sampler_chain_add(chain.steps.get(), sampler);
   };
@@ -178,17 +180,17 @@ SamplerChain make_sampler_chain(const SamplerOptions& options, const llama_vocab
         if (options.top_k > 0) add(llama_sampler_init_top_k(options.top_k));
         break;
       case SamplerStep::kTypicalP:
-        if (options.typical_p < 1.0f) add(llama_sampler_init_typical(options.typical_p, 1));
+        if (options.typical_p < 1.0f) add(llama_sampler_init_typical(options.typical_p, min_keep));
         break;
       case SamplerStep::kTopP:
-        if (options.top_p < 1.0f) add(llama_sampler_init_top_p(options.top_p, 1));
+        if (options.top_p < 1.0f) add(llama_sampler_init_top_p(options.top_p, min_keep));
         break;
       case SamplerStep::kMinP:
-        if (options.min_p > 0.0f) add(llama_sampler_init_min_p(options.min_p, 1));
+        if (options.min_p > 0.0f) add(llama_sampler_init_min_p(options.min_p, min_keep));
         break;
       case SamplerStep::kXtc:
         if (options.xtc_probability > 0.0f)
-          add(llama_sampler_init_xtc(options.xtc_probability, options.xtc_threshold, 1, seed));
+          add(llama_sampler_init_xtc(options.xtc_probability, options.xtc_threshold, min_keep, seed));
         break;
       case SamplerStep::kTemperature:
         add(llama_sampler_init_temp_ext(options.temp, options.dynatemp_range, options.dynatemp_exponent));

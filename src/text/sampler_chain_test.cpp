@@ -79,6 +79,33 @@ TEST(SamplerChain, DrawsWhatLibllamasChainDoes) {
   EXPECT_NE(draws_of(other, 60), draws_of(options, 60));
 }
 
+TEST(SamplerChain, KeepsAsManyAsItIsToldTo) {
+  SamplerOptions options{.seed = 11,
+                         .temp = 0.9f,
+                         .top_k = 0,
+                         .top_p = 0.01f,
+                         .min_p = 0.99f,
+                         .typical_p = 0.01f,
+                         .min_keep = 5,
+                         .xtc_probability = 1.0f,
+                         .xtc_threshold = 0.001f};
+  const std::vector<llama_sampler*> theirs = {llama_sampler_init_typical(0.01f, 5),
+                                              llama_sampler_init_top_p(0.01f, 5),
+                                              llama_sampler_init_min_p(0.99f, 5),
+                                              llama_sampler_init_xtc(1.0f, 0.001f, 5, 11),
+                                              llama_sampler_init_temp_ext(0.9f, 0.0f, 1.0f),
+                                              llama_sampler_init_dist(11)};
+  const std::vector<Token> drawn = draws_of(options, 60);
+  EXPECT_EQ(drawn, libllamas_draws(theirs, 60));
+  options.min_keep = 0;
+  const std::vector<Token> narrow = draws_of(options, 60);
+  EXPECT_NE(narrow, drawn);
+  options.min_keep = 1;
+  EXPECT_EQ(draws_of(options, 60), narrow) << "there is always one";
+  options.min_keep = -1;
+  EXPECT_FALSE(Sampler::create(test_tokenizer(), options).ok());
+}
+
 TEST(SamplerChain, MirostatStandsAlone) {
   SamplerOptions options{.seed = 3, .temp = 0.7f, .top_k = 1, .mirostat = 2, .mirostat_tau = 4.0f};
   EXPECT_EQ(draws_of(options, 40),

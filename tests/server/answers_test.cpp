@@ -198,6 +198,13 @@ TEST(ServerAnswers, SamplersAreTheRequestsChoice) {
   EXPECT_EQ(narrow["content"], with({{"temperature", 0}})["content"]) << "one candidate is the likeliest";
   EXPECT_NE(hot["content"], narrow["content"]);
   EXPECT_NE(with({{"mirostat", 2}, {"mirostat_tau", 0.1}})["content"], hot["content"]);
+  EXPECT_EQ(with({{"min_p", 1}})["content"], narrow["content"]) << "as is one that no other comes near";
+  const json kept = with({{"min_p", 1}, {"min_keep", 100}});
+  EXPECT_EQ(kept["generation_settings"]["min_keep"], 100);
+  EXPECT_NE(kept["content"], narrow["content"]);
+  const json several = with({{"n_cmpl", 2}});  // llama.cpp's name of n
+  ASSERT_EQ(several.size(), 2u) << several;
+  EXPECT_EQ(several[0]["content"], hot["content"]);
 }
 
 TEST(ServerAnswers, LogProbabilitiesAreThoseOfTheLogits) {
@@ -242,41 +249,6 @@ TEST(ServerAnswers, ProbabilitiesOfTheDrawAreThoseBehindTheSamplers) {
   const json sure = server.post("/completion", greedy).json()["completion_probabilities"][0];
   EXPECT_EQ(sure["prob"], 1.0);
   EXPECT_EQ(sure["top_probs"].size(), 1u);
-}
-
-TEST(ServerAnswers, APromptThatIsEchoedHasTheEnginesOwnLogProbabilities) {
-  const TestServer server;
-  const text::Tokenizer& tokenizer = embedded_engine().tokenizer();
-  const auto tokens = tokenizer.tokenize("The captain's café was by the river. The key is", {});
-  ASSERT_TRUE(tokens.ok());
-  std::vector<double> expected;
-  const auto session = open_session(embedded_engine(), {});
-  const Status read = session->evaluate(*tokens, [&](int64_t position, std::span<const float> logits) {
-    if (position + 1 == static_cast<int64_t>(tokens->size())) return;
-    double sum = 0;
-    for (const float logit : logits) sum += std::exp(static_cast<double>(logit));
-    const int32_t next = (*tokens)[static_cast<size_t>(position) + 1];
-    expected.push_back(static_cast<double>(logits[static_cast<size_t>(next)]) - std::log(sum));
-  });
-  ASSERT_TRUE(read.ok());
-
-  const json body = {{"prompt", *tokens}, {"echo", true}, {"logprobs", 3}, {"max_tokens", 1}};
-  for (int i = 0; i < 2; ++i) {  // a text that is held must not shorten the list
-    const json choice = server.post("/v1/completions", body).json()["choices"][0];
-    const json& scores = choice["logprobs"];
-    ASSERT_EQ(scores["token_logprobs"].size(), tokens->size() + 1) << "the token that was asked for is the last";
-    EXPECT_TRUE(scores["token_logprobs"][0].is_null());
-    EXPECT_TRUE(scores["top_logprobs"][0].is_null());
-    for (size_t at = 1; at < tokens->size(); ++at) {
-      EXPECT_NEAR(scores["token_logprobs"][at].get<double>(), expected[at - 1], 1e-4);
-      EXPECT_EQ(scores["top_logprobs"][at].size(), 3u);
-    }
-    const std::string text = choice["text"];
-    EXPECT_TRUE(text.starts_with(tokenizer.detokenize(*tokens, true)));
-    // Offsets count characters, not bytes: é is one.
-    const size_t bytes = tokenizer.detokenize(*tokens, true).size();
-    EXPECT_EQ(scores["text_offset"][tokens->size()], bytes - 1);
-  }
 }
 
 TEST(ServerAnswers, AMethodIsTheRequestsChoiceAndTellsWhatItDid) {

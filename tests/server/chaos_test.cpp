@@ -18,6 +18,7 @@
 #include "server/test_server.h"
 #include "support/embedded_engine.h"
 #include "support/limited_backend.h"
+#include "support/temp_folder.h"
 #ifdef EI_HAVE_CUDA
 #include "backend/cuda/cuda_memory.h"
 #endif
@@ -43,7 +44,7 @@ class Troublemaker {
   // Where everything is slow (a sanitizer, a busy machine) until it has asked a few times.
   void run(double until) {
     while (now_s() < until || done < kLeast) {
-      switch (random_.below(9)) {
+      switch (random_.below(13)) {
         case 0: return_right(); break;
         case 1: leave(); break;
         case 2: speak_nonsense(); break;
@@ -52,6 +53,10 @@ class Troublemaker {
         case 5: expect_clean(server_.get("/metrics")); break;
         case 6: expect_clean(server_.post("/tokenize", {{"content", long_text(50)}})); break;
         case 7: be_killed(); break;
+        case 8: complete(); break;
+        case 9: send_messages(); break;
+        case 10: respond(); break;
+        case 11: use_a_slot(); break;
         default: sparse(); break;
       }
       ++done;
@@ -102,8 +107,8 @@ class Troublemaker {
       const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
       const bool sent = ::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
                         ::write(socket, text.data(), text.size()) > 0;
-      while (sent) ::pause();
-      ::_exit(0);
+      if (!sent) ::_exit(0);
+      for (;;) ::pause();
     }
     if (client < 0) return;  // no memory for it
     std::this_thread::sleep_for(std::chrono::milliseconds(random_.below(60)));
@@ -143,6 +148,49 @@ class Troublemaker {
     expect_clean(server_.post("/v1/chat/completions", body));
   }
 
+  bool by_chance() { return random_.below(2) == 0; }
+
+  void complete() {
+    const bool echo = by_chance();
+    json body = {{"prompt", kKnown["prompt"]}, {"max_tokens", kKnown["n_predict"]}, {"echo", echo}};
+    if (by_chance()) body["logprobs"] = random_.below(4);
+    body["stream"] = by_chance();
+    const Answer answer = server_.post("/v1/completions", body);
+    expect_clean(answer);
+    if (answer.status != 200) return;
+    std::string text;
+    if (body["stream"] == false) text = answer.json()["choices"][0]["text"];
+    for (const json& event : answer.events()) {
+      if (refused_ && event.contains("error")) return;
+      text += event["choices"][0]["text"].get<std::string>();
+    }
+    // The echo shows the token that a text begins with, too.
+    EXPECT_TRUE(echo ? text.ends_with(kKnown["prompt"].get<std::string>() + right_) : text == right_) << text << body;
+  }
+
+  void send_messages() {
+    const json body = {
+        {"messages", {{{"role", "user"}, {"content", long_text(40)}}}}, {"max_tokens", 6}, {"stream", by_chance()}};
+    expect_clean(server_.post(random_.below(4) == 0 ? "/v1/messages/count_tokens" : "/v1/messages", body));
+  }
+
+  void respond() {
+    expect_clean(
+        server_.post("/v1/responses", {{"input", long_text(40)}, {"max_output_tokens", 6}, {"stream", by_chance()}}));
+  }
+
+  // Whatever it holds; somebody else may use the slot, or the file.
+  void use_a_slot() {
+    const std::string slot = "/slots/" + std::to_string(random_.below(4));
+    const json file = {{"filename", std::to_string(random_.below(3))}};
+    switch (random_.below(4)) {
+      case 0: expect_clean(server_.post(slot + "?action=save", file)); break;
+      case 1: expect_clean(server_.post(slot + "?action=restore", file)); break;
+      case 2: expect_clean(server_.post(slot + "?action=erase", json::object())); break;
+      default: expect_clean(server_.get("/slots"));
+    }
+  }
+
   void sparse() {
     const json body = {{"prompt", long_text(900)}, {"n_predict", 6},   {"method", "entropyinfer"},
                        {"threshold", 256},         {"kv_budget", 128}, {"base_budget", 128}};
@@ -155,10 +203,13 @@ class Troublemaker {
   bool refused_;
 };
 
-ServerOptions chaos_options() {
+// What is held is given up soon, in memory and on disk, and found again.
+ServerOptions chaos_options(const kv::TempFolder& folder) {
   ServerOptions options = test_options();
   options.metrics = true;
+  options.slot_save_path = folder.file("");
   options.scheduler.cache_bytes = 64 << 20;
+  options.scheduler.disk = {.folder = folder.file("texts"), .most_bytes = 64 << 20, .build = "test"};
   options.limits.defaults.generate.max_tokens = 16;  // a request that has lost its own limit ends all the same
   return options;
 }
@@ -166,9 +217,10 @@ ServerOptions chaos_options() {
 double chaos_seconds() { return static_cast<double>(setting("EI_CHAOS_SECONDS", 8)); }
 uint64_t chaos_seed() { return static_cast<uint64_t>(setting("EI_CHAOS_SEED", 1)); }
 
-// Six clients at once, for chaos_seconds(). At half of the time `halfway` is called.
-void make_trouble(const TestServer& server, const std::string& right, bool refused,
-                  const std::function<void()>& halfway) {
+// Six clients at once, for chaos_seconds(). At half of the time `halfway` is called. Returns how often they did
+// something.
+int64_t make_trouble(const TestServer& server, const std::string& right, bool refused,
+                     const std::function<void()>& halfway) {
   const double until = now_s() + chaos_seconds();
   std::atomic<int64_t> done{0};
   std::vector<std::thread> clients;
@@ -182,6 +234,7 @@ void make_trouble(const TestServer& server, const std::string& right, bool refus
   halfway();
   for (std::thread& client : clients) client.join();
   EXPECT_GE(done, 6 * Troublemaker::kLeast) << "seed " << chaos_seed();
+  return done;
 }
 
 void expect_as_before(const TestServer& server, const std::string& right) {
@@ -192,18 +245,26 @@ void expect_as_before(const TestServer& server, const std::string& right) {
 
 TEST(ServerChaos, LeavesAServerThatAnswersAsBefore) {
   EI_NEEDS_DEVICE();
-  const TestServer server(chaos_options());
+  const kv::TempFolder folder;
+  const TestServer server(chaos_options(folder));
   const Backend& device = test_engine().backend();
   const std::string right = server.post("/completion", kKnown).json()["content"];
   int64_t resident = 0;
   int64_t free = 0;
-  make_trouble(server, right, /*refused=*/false, [&] {
+  const int64_t done = make_trouble(server, right, /*refused=*/false, [&] {
     resident = resident_bytes();
     free = device.free_memory();
   });
+  const int64_t more = resident_bytes() - resident;
+  std::printf("%lld requests; %.1f MiB more than at half of the time\n", static_cast<long long>(done),
+              static_cast<double>(more) / (1 << 20));
   if (chaos_seconds() >= 60) {
-    EXPECT_LT(resident_bytes() - resident, int64_t{48} << 20) << "seed " << chaos_seed();
+    EXPECT_LT(more, int64_t{48} << 20) << "seed " << chaos_seed();
     EXPECT_LT(free - device.free_memory(), int64_t{256} << 20) << "seed " << chaos_seed();
+    const std::string figures = server.get("/metrics").body;
+    for (const std::string what : {"written", "loaded"})
+      EXPECT_EQ(figures.find("entropyinfer:disk_cache_" + what + "_total 0\n"), std::string::npos)
+          << "nothing " << what;
   }
   expect_as_before(server, right);
 }
@@ -254,11 +315,14 @@ TEST(ServerChaos, OutlivesMemoryThatRunsOut) {
   };
   const std::unique_ptr<Engine> engine = load_embedded(loading);
   ASSERT_NE(engine, nullptr);
-  const TestServer server(chaos_options(), *engine);
+  const kv::TempFolder folder;
+  const TestServer server(chaos_options(folder), *engine);
   const std::string right = server.post("/completion", kKnown).json()["content"];
   {
     const ScarceMemory scarce(*memory);
-    make_trouble(server, right, /*refused=*/true, [] {});
+    const int64_t done = make_trouble(server, right, /*refused=*/true, [] {});
+    std::printf("%lld requests; memory ran out %lld times\n", static_cast<long long>(done),
+                static_cast<long long>(memory->refusals));
   }
   EXPECT_GT(memory->refusals, 0) << "seed " << chaos_seed();
   expect_as_before(server, right);

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
+#include <sstream>
 #include <string>
 
 #include "server/test_server.h"
@@ -24,6 +26,69 @@ double figure(const std::string& text, const std::string& name) {
 }
 
 TEST(ServerMetrics, AreThereWhenAskedFor) { EXPECT_EQ(TestServer(test_options()).get("/metrics").status, 501); }
+
+// Those that others read, by the names that they know, and our own: docs/serving.md, "Metrics". None is missing, and
+// none is there that this list has not.
+TEST(ServerMetrics, AreAllThereByTheirNames) {
+  const std::map<std::string, std::string> names = {{"llamacpp:prompt_tokens_total", "counter"},
+                                                    {"llamacpp:prompt_tokens_cached_total", "counter"},
+                                                    {"llamacpp:prompt_seconds_total", "counter"},
+                                                    {"llamacpp:tokens_predicted_total", "counter"},
+                                                    {"llamacpp:tokens_predicted_seconds_total", "counter"},
+                                                    {"llamacpp:n_decode_total", "counter"},
+                                                    {"llamacpp:n_tokens_max", "counter"},
+                                                    {"llamacpp:spec_decode_num_draft_tokens_total", "counter"},
+                                                    {"llamacpp:spec_decode_num_accepted_tokens_total", "counter"},
+                                                    {"llamacpp:spec_decode_num_drafts_total", "counter"},
+                                                    {"llamacpp:prompt_tokens_seconds", "gauge"},
+                                                    {"llamacpp:predicted_tokens_seconds", "gauge"},
+                                                    {"llamacpp:requests_processing", "gauge"},
+                                                    {"llamacpp:requests_deferred", "gauge"},
+                                                    {"llamacpp:n_busy_slots_per_decode", "gauge"},
+                                                    {"vllm:num_requests_running", "gauge"},
+                                                    {"vllm:num_requests_waiting", "gauge"},
+                                                    {"vllm:kv_cache_usage_perc", "gauge"},
+                                                    {"vllm:cache_config_info", "gauge"},
+                                                    {"vllm:prefix_cache_queries", "counter"},
+                                                    {"vllm:prefix_cache_queries_total", "counter"},
+                                                    {"vllm:prefix_cache_hits", "counter"},
+                                                    {"vllm:prefix_cache_hits_total", "counter"},
+                                                    {"vllm:time_to_first_token_seconds", "histogram"},
+                                                    {"vllm:inter_token_latency_seconds", "histogram"},
+                                                    {"vllm:e2e_request_latency_seconds", "histogram"},
+                                                    {"vllm:request_queue_time_seconds", "histogram"},
+                                                    {"entropyinfer:requests_total", "counter"},
+                                                    {"entropyinfer:requests_failed_total", "counter"},
+                                                    {"entropyinfer:requests_cancelled_total", "counter"},
+                                                    {"entropyinfer:compressions_total", "counter"},
+                                                    {"entropyinfer:density", "histogram"},
+                                                    {"entropyinfer:kv_kept", "histogram"},
+                                                    {"entropyinfer:head_entropy", "histogram"},
+                                                    {"entropyinfer:prefix_cache_bytes", "gauge"},
+                                                    {"entropyinfer:prefix_cache_texts", "gauge"},
+                                                    {"entropyinfer:prefix_cache_tokens", "gauge"},
+                                                    {"entropyinfer:disk_cache_bytes", "gauge"},
+                                                    {"entropyinfer:disk_cache_texts", "gauge"},
+                                                    {"entropyinfer:disk_cache_written_total", "counter"},
+                                                    {"entropyinfer:disk_cache_loaded_total", "counter"},
+                                                    {"entropyinfer:disk_cache_failed_total", "counter"}};
+  std::map<std::string, std::string> types;
+  std::map<std::string, int> samples;  // of a name, whatever its labels
+  std::istringstream text(TestServer(metered()).get("/metrics").body);
+  for (std::string line; std::getline(text, line);) {
+    std::istringstream words(line);
+    std::string mark, word, name, type;
+    words >> mark >> word >> name >> type;
+    if (mark != "#") ++samples[line.substr(0, line.find_first_of("{ "))];
+    if (mark == "#" && word == "TYPE") types[name] = type;
+  }
+  EXPECT_EQ(types, names);
+  for (const auto& [name, type] : names) {
+    for (const char* ending : {"_bucket", "_sum", "_count"})
+      EXPECT_EQ(samples[name + ending] > 0, type == "histogram") << name << ending;
+    EXPECT_EQ(samples[name], type == "histogram" ? 0 : 1) << name;
+  }
+}
 
 TEST(ServerMetrics, CountWhatWasDone) {
   const TestServer server(metered());

@@ -25,6 +25,10 @@ TEST(ServerMistakes, AreAnsweredWithTheFieldNamed) {
                                                          {"seed", 1e30},
                                                          {"n", 0},
                                                          {"n", 1000000},
+                                                         {"n_cmpl", 0},
+                                                         {"n_indent", 2},
+                                                         {"adaptive_target", 0.5},
+                                                         {"min_keep", -1},
                                                          {"stop", {1, 2}},
                                                          {"stream", "yes"},
                                                          {"stream_options", true},
@@ -57,6 +61,7 @@ TEST(ServerMistakes, AreAnsweredWithTheFieldNamed) {
     EXPECT_EQ(answer.json()["error"]["type"], "invalid_request_error") << answer.body;
   }
   json tolerated = good;
+  tolerated.update({{"n_indent", 0}, {"adaptive_target", -1.0}, {"adaptive_decay", 0.9}});  // off
   tolerated["no_stop_trim"] = {{"anything", 1}};
   EXPECT_EQ(server.post("/completion", tolerated).status, 200);
 }

@@ -2,6 +2,13 @@
 
 import re
 import subprocess
+import urllib.request
+
+
+def cancelled(url):
+    """How many requests ended because their client had gone; the server needs --metrics."""
+    text = urllib.request.urlopen(url + "/metrics", timeout=60).read().decode()
+    return int(re.search(r"^entropyinfer:requests_cancelled_total (\d+)$", text, re.M).group(1))
 
 
 class Server:

@@ -44,7 +44,6 @@ void route_text_completion(const Call& call) {
   request.params = read_params(fields, call.api.options.limits, call.api.tokenizer());
   read_logprobs(fields, request.params);
   request.params.echo = fields.flag("echo", false);
-  if (request.params.echo && request.params.stream) fields.fail("echo", "does not go with 'stream'");
   // OpenAI's 0 asks for the tokens' own log-probabilities alone.
   request.params.scores_prompt = request.params.echo && fields.has("logprobs");
   if (request.params.scores_prompt) request.params.cache_prompt = false;

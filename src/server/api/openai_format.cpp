@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "server/api/completion_format.h"
 
@@ -74,35 +75,62 @@ class TextFormat : public OpenAiFormat {
   TextFormat(const Facts& facts, const Params& params)
       : OpenAiFormat(facts, params, "text_completion", "text_completion") {}
 
+  std::string opening(const std::vector<Choice>& choices) override {
+    told_.resize(choices.size());
+    return {};
+  }
+
   std::string piece(const Choice& choice, const TaskToken& token) override {
-    Json json = {{"text", token.text}, {"index", choice.index}, {"logprobs", nullptr}, {"finish_reason", nullptr}};
-    if (token.own) json["logprobs"] = {{"content", probabilities_json({token}, *facts_.tokenizer)}};
-    return chunk(choice, std::move(json), params_.timings_per_token);
+    const std::string before = echoed(choice);
+    Json scores;
+    if (token.own) scores = logprobs({}, {token}, told_of(choice).characters);
+    return before + chunk(choice, streamed(choice, token.text, std::move(scores), nullptr), params_.timings_per_token);
   }
 
   std::string ending(const Choice& choice) override {
-    return chunk(
-        choice,
-        {{"text", ""}, {"index", choice.index}, {"logprobs", nullptr}, {"finish_reason", finish_reason(choice.report)}},
-        /*with_timings=*/true);
+    const std::string before = echoed(choice);
+    return before + chunk(choice, streamed(choice, "", nullptr, finish_reason(choice.report)), /*with_timings=*/true);
   }
 
  protected:
   Json whole_choice(const Choice& choice) const override {
+    size_t offset = 0;
     return {{"text", (params_.echo ? choice.prompt : std::string()) + choice.text},
             {"index", choice.index},
-            {"logprobs", choice.probabilities.empty() ? Json(nullptr) : logprobs(choice)},
+            {"logprobs", choice.probabilities.empty() && choice.prompt_probabilities.empty()
+                             ? Json(nullptr)
+                             : logprobs(choice.prompt_probabilities, choice.probabilities, offset)},
             {"finish_reason", finish_reason(choice.report)}};
   }
 
  private:
-  // OpenAI's lists side by side, and llama.cpp's objects under `content`.
-  Json logprobs(const Choice& choice) const {
+  // Of a choice that is streamed.
+  struct Told {
+    size_t characters = 0;  // of the tokens so far, with those of an echoed prompt
+    bool echoed = false;
+  };
+  Told& told_of(const Choice& choice) { return told_[static_cast<size_t>(choice.index)]; }
+
+  static Json streamed(const Choice& choice, const std::string& text, Json scores, Json reason) {
+    return {
+        {"text", text}, {"index", choice.index}, {"logprobs", std::move(scores)}, {"finish_reason", std::move(reason)}};
+  }
+
+  // The prompt goes before all else of its choice. Its scores are there only when it has been read.
+  std::string echoed(const Choice& choice) {
+    if (!params_.echo || std::exchange(told_of(choice).echoed, true)) return {};
+    Json scores;
+    if (params_.scores_prompt) scores = logprobs(choice.prompt_probabilities, {}, told_of(choice).characters);
+    return chunk(choice, streamed(choice, choice.prompt, std::move(scores), nullptr), params_.timings_per_token);
+  }
+
+  // OpenAI's lists side by side, and llama.cpp's objects of the answer's tokens under `content`. `offset`: characters
+  // before them, and then behind them.
+  Json logprobs(const std::vector<TaskToken>& prompt, const std::vector<TaskToken>& answer, size_t& offset) const {
     Json tokens = Json::array();
     Json own = Json::array();
     Json top = Json::array();
     Json offsets = Json::array();
-    size_t offset = 0;
     const auto add = [&](const TaskToken& token) {
       const std::string piece = facts_.tokenizer->piece(token.token, /*special=*/true);
       tokens.push_back(piece);
@@ -115,14 +143,16 @@ class TextFormat : public OpenAiFormat {
       offsets.push_back(offset);
       offset += characters(piece);
     };
-    for (const TaskToken& token : choice.prompt_probabilities) add(token);
-    for (const TaskToken& token : choice.probabilities) add(token);
+    for (const TaskToken& token : prompt) add(token);
+    for (const TaskToken& token : answer) add(token);
     return {{"tokens", std::move(tokens)},
             {"token_logprobs", std::move(own)},
             {"top_logprobs", std::move(top)},
             {"text_offset", std::move(offsets)},
-            {"content", probabilities_json(choice.probabilities, *facts_.tokenizer)}};
+            {"content", probabilities_json(answer, *facts_.tokenizer)}};
   }
+
+  std::vector<Told> told_{};  // [choices], of a stream
 };
 
 Json calls_json(const std::vector<ToolCall>& calls, size_t first, bool with_index) {

@@ -61,6 +61,7 @@ void read_sampler(Fields& fields, text::SamplerOptions& sampler) {
   real("presence_penalty", sampler.presence_penalty, -1000, 1000);
   real("frequency_penalty", sampler.frequency_penalty, -1000, 1000);
   sampler.top_k = static_cast<int>(std::max<int64_t>(fields.whole("top_k", sampler.top_k, -1, 1 << 30), 0));
+  whole("min_keep", sampler.min_keep, 0, std::numeric_limits<int32_t>::max());
   whole("repeat_last_n", sampler.repeat_last_n, -1, kMaxHistory);
   const int64_t seed = fields.whole("seed", static_cast<int64_t>(sampler.seed), std::numeric_limits<int32_t>::min(),
                                     std::numeric_limits<uint32_t>::max());
@@ -144,6 +145,13 @@ void read_method(Fields& fields, const ParamLimits& limits, policy::MethodChoice
   choice = std::move(asked);
 }
 
+// What llama.cpp would do to the text and nothing here does. Switched off, these fields are welcome.
+void refuse_what_is_not_there(Fields& fields) {
+  if (fields.whole("n_indent", 0, 0, kMaxTokens) > 0) fields.fail("n_indent", "is not supported: leave it out, or 0");
+  if (fields.number("adaptive_target", -1, std::numeric_limits<double>::lowest(), 1) >= 0)
+    fields.fail("adaptive_target", "is not supported: leave it out, or below 0");
+}
+
 int64_t read_max_tokens(Fields& fields, int64_t asked) {
   for (const char* name : {"max_tokens", "max_completion_tokens", "max_output_tokens", "n_predict"})
     if (fields.has(name)) asked = fields.whole(name, asked, -1, kMaxTokens);
@@ -159,6 +167,7 @@ Params read_params(Fields& fields, const ParamLimits& limits, const text::Tokeni
   for (const char* name : {"stop", "stop_sequences"})
     if (fields.has(name)) params.generate.stop = fields.texts(name, kMaxStops);
   read_sampler(fields, params.generate.sampler);
+  refuse_what_is_not_there(fields);
   for (const char* name : {"grammar", "json_schema"})
     if (fields.has(name)) params.shaped_by = name;
   read_biases(fields, tokenizer, params.generate.sampler);
@@ -172,7 +181,8 @@ Params read_params(Fields& fields, const ParamLimits& limits, const text::Tokeni
       fields.fail("stream_options", "must be an object whose 'include_usage' is true or false");
     }
   }
-  params.choices = static_cast<int>(fields.whole("n", 1, 1, kMaxChoices));
+  for (const char* name : {"n", "n_cmpl"})
+    if (fields.has(name)) params.choices = static_cast<int>(fields.whole(name, 1, 1, kMaxChoices));
   params.probabilities = static_cast<int>(fields.whole("n_probs", 0, 0, tokenizer.vocab_size()));
   // Of the draw instead of all logits; as llama.cpp, in /completion alone.
   if (fields.flag("post_sampling_probs", false)) params.generate.sampler.candidates = params.probabilities;
@@ -207,6 +217,7 @@ Json settings_json(const Params& params, const text::Tokenizer& tokenizer) {
                {"top_p", sampler.top_p},
                {"min_p", sampler.min_p},
                {"typical_p", sampler.typical_p},
+               {"min_keep", sampler.min_keep},
                {"repeat_last_n", sampler.repeat_last_n},
                {"repeat_penalty", sampler.repeat_penalty},
                {"presence_penalty", sampler.presence_penalty},

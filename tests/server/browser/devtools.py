@@ -38,7 +38,8 @@ def arguments(prefix):
 
 
 class Browser:
-    """One tab. `problems` gathers what the page reports: exceptions, console errors, refused loads."""
+    """One tab. `problems` gathers what the page reports: exceptions, console errors, refused loads. `chooser` is the field of
+    the last dialog that asked for files."""
 
     def __init__(self, program):
         self.folder = tempfile.TemporaryDirectory()
@@ -54,11 +55,12 @@ class Browser:
                                         preexec_fn=take_pipes, close_fds=False, stderr=subprocess.DEVNULL)
         os.close(to_browser)
         os.close(from_browser)
-        self.buffer, self.number, self.session, self.problems = b"", 0, None, []
+        self.buffer, self.number, self.session, self.problems, self.chooser = b"", 0, None, [], None
         target = next(t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "page")
         self.session = self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Accessibility"):
             self.call(domain + ".enable")
+        self.call("Page.setInterceptFileChooserDialog", enabled=True)
 
     def close(self):
         self.process.kill()
@@ -100,6 +102,8 @@ class Browser:
             self.problems.append(params["entry"]["text"] + " " + params["entry"].get("url", ""))
         elif message.get("method") == "Runtime.consoleAPICalled" and params["type"] in ("error", "assert"):
             self.problems.append("console: " + json.dumps(params["args"])[:600])
+        elif message.get("method") == "Page.fileChooserOpened":
+            self.chooser = params["backendNodeId"]
 
     def open(self, url):
         self.call("Page.navigate", url=url)
@@ -127,6 +131,19 @@ class Browser:
                           "return [b.x + b.width / 2, b.y + b.height / 2]; })()")
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1)
+
+    def choose(self, selector, path):
+        """The file that the dialog behind a button asks for."""
+        self.click(selector)
+        end = time.time() + 60
+        while self.chooser is None and time.time() < end:
+            self.script("0")  # what the browser tells meanwhile is noted
+        self.call("DOM.setFileInputFiles", files=[str(path)], backendNodeId=self.chooser)
+        self.chooser = None
+
+    def prefer(self, scheme):
+        """As the system does: light or dark."""
+        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def type(self, text):
         self.call("Input.insertText", text=text)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The page in a real browser: type, stream, stop, edit, retry, a long text, a sparse method, both sides, reload, dark,
-400 pixels, keyboard, screen reader.
+"""The page in a real browser: type, stream, stop, edit, retry, a long text, a file, a sparse method and its budget, both
+sides, reload, dark, 400 pixels, keyboard, screen reader.
 
 Usage: page_test.py --program BIN [--pictures DIR]
 Needs Chromium (Debian: chromium); without it the test says so and is skipped (exit code 77).
@@ -9,8 +9,8 @@ import json
 import pathlib
 import random
 import re
-import subprocess
 import sys
+import tempfile
 
 import devtools
 
@@ -101,19 +101,23 @@ class PageTest:
 
     def reads_a_long_text_sparsely(self):
         self.set("#method", "entropyinfer")
+        self.set("#budget", "300")
         self.set("#length", "40")
         self.drop(long_text(9000))
         self.picture("2-dropped")
         self.page.script("window.sent = []; const plain = window.fetch; window.fetch = (path, options) => {"
-                         "sent.push([path, options?.body?.length ?? 0]); return plain(path, options); }; 0")
+                         "sent.push([path, options?.body ?? '']); return plain(path, options); }; 0")
         self.ask("What is the pass key?")
         assert "Reading" in self.page.wait("(() => { const t = document.querySelector('#live').textContent;"
                                            "return t.includes(' of ') ? t : '' })()")
-        assert self.page.wait("document.querySelector('#bar').value > 0")
-        columns = self.page.wait("!document.querySelector('#map').hidden && document.querySelector('#map').width")
-        assert columns > 0
+        # As it happens: at the same moment a part of the text is read, and the heads of that part are to be seen.
+        self.page.wait("(() => { const [bar, map] = ['#bar', '#map'].map((name) => document.querySelector(name));"
+                       "return !bar.hidden && bar.value > 0 && bar.value < 1 && !map.hidden &&"
+                       "map.getContext('2d').getImageData(0, 0, map.width, map.height).data.some((one) => one > 0); })()")
         self.picture("3-reading")
         self.finished(2)
+        body = json.loads(self.page.script("sent").pop()[1])
+        assert (body["method"], body["kv_budget"]) == ("entropyinfer", 300), body.keys()
         figures = self.text("#figures")
         density = re.search(r"Attention computed([\d.]+) %", figures)
         assert density and float(density.group(1)) < 90, figures
@@ -128,7 +132,7 @@ class PageTest:
         self.ask("And once more: the pass key?")
         self.finished(3)
         sent = self.page.script("sent")
-        assert [path for path, size in sent if size > 20000] == ["/texts"], f"the text is sent once: {sent}"
+        assert [path for path, body in sent if len(body) > 20000] == ["/texts"], "the text is sent once"
         held = re.search(r"([\d,]+) tokens were held", self.text(".assistant:last-child .effects"))
         assert held and int(held.group(1).replace(",", "")) > 5000, self.text(".assistant:last-child .effects")
 
@@ -148,10 +152,19 @@ class PageTest:
         self.page.click("#compare")
         self.set("#method", "full")
         self.page.click("#clear")
-        self.drop(long_text(40000))
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "book.txt"
+            path.write_text(long_text(40000))
+            self.page.choose("#add", path)
+            self.page.wait("!!document.querySelector('#files li')")
         self.ask("What is the pass key?")
+        self.stopped_by(lambda: self.page.click("#stop"))
+        self.page.click(".assistant .actions button")  # again
+        self.stopped_by(lambda: self.page.key("Escape", 27))
+
+    def stopped_by(self, stop):
         self.page.wait("document.querySelector('#bar').value > 0 && !document.querySelector('#bar').hidden")
-        self.page.click("#stop")
+        stop()
         self.finished(1)
         assert "stopped" in self.text(".side .effects"), self.text(".side .effects")
         self.page.wait("fetch('/slots').then((r) => r.json()).then((s) => s.every((one) => !one.is_processing))", 10)
@@ -166,12 +179,16 @@ class PageTest:
         def shade():
             return sum(map(int, re.findall(r"\d+", self.page.script("getComputedStyle(document.body).backgroundColor"))))
         light = shade()
+        for scheme in ("dark", "light"):  # as the system does, until the reader chooses
+            self.page.prefer(scheme)
+            self.page.wait(f"document.documentElement.dataset.theme === '{scheme}'", 10)
+            assert (shade() < light / 4) == (scheme == "dark"), (scheme, light, shade())
         self.page.click("#theme")
         assert shade() < light / 4, (light, shade())
         self.picture("6-dark")
         self.page.call("Page.reload")
         self.page.wait("document.querySelector('#method')?.options.length > 3")
-        assert shade() < light / 4, "the choice is kept"
+        assert shade() < light / 4, "the choice is kept, whatever the system does"
 
     def fits_a_phone(self):
         self.page.resize(400, 800)

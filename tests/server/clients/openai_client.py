@@ -5,6 +5,8 @@ import urllib.request
 
 import openai
 
+from running_server import cancelled
+
 ASK = [{"role": "user", "content": "The pass key is 48213. What is the pass key?"}]
 TOOL = {"type": "function", "function": {"name": "weather", "parameters": {
     "type": "object", "properties": {"days": {"type": "integer", "enum": [1, 2]}}, "required": ["days"]}}}
@@ -49,15 +51,14 @@ def schema(client):
 
 
 def cancellation(client, url):
+    before = cancelled(url)
     stream = client.completions.create(model="any", prompt="a " * 20000, max_tokens=400, stream=True)
     stream.close()
-    end = time.time() + 10
-    while time.time() < end:
-        slots = json.load(urllib.request.urlopen(url + "/slots"))
-        if not any(slot["is_processing"] for slot in slots):
-            return
+    end = time.time() + 60
+    while any(slot["is_processing"] for slot in json.load(urllib.request.urlopen(url + "/slots"))):
+        assert time.time() < end, "the slot is still busy a minute after its client has gone"
         time.sleep(0.02)
-    raise AssertionError("the slot is still busy ten seconds after its client has gone")
+    assert cancelled(url) == before + 1, "it was answered to the end"
 
 
 def errors(client):

@@ -12,7 +12,7 @@ import time
 import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from running_server import Server  # noqa: E402
+from running_server import Server, cancelled  # noqa: E402
 from run import TEMPLATE  # noqa: E402
 
 ASK = [{"role": "user", "content": "The pass key is 48213. What is the pass key?"}]
@@ -23,6 +23,7 @@ MUST_CALL = {"messages": ASK, "max_tokens": 300, "tools": [TOOL], "tool_choice":
 
 class Client:
     def __init__(self, url):
+        self.url = url
         self.address = urllib.parse.urlsplit(url).netloc
 
     def open(self, path, body):
@@ -91,8 +92,9 @@ def schema(client):
 
 
 def cancellation(client):
-    """A client that leaves while its prompt is read frees its slot, and its neighbour's answer stays the same."""
-    alone, beside = client.chat(), []
+    """A client that leaves while its prompt is read ends its request and frees its slot, and its neighbour's answer stays
+    the same."""
+    alone, beside, before = client.chat(), [], cancelled(client.url)
     connection, answer = client.open("/v1/completions", {"prompt": "a " * 40000, "max_tokens": 400, "stream": True,
                                                          "return_progress": True})
     assert answer.readline().startswith(b"data: ")
@@ -106,6 +108,7 @@ def cancellation(client):
         assert time.time() < end, "the slot is still busy a minute after its client has gone"
         time.sleep(0.02)
     assert beside == [alone], (beside, alone)
+    assert cancelled(client.url) == before + 1, "it was answered to the end"
 
 
 def scores(client):
@@ -178,7 +181,7 @@ def main():
     for alone in (keys, stopping):
         alone(sys.argv[1])
         print(alone.__name__, "ok")
-    server = Server(sys.argv[1], "--chat-template", TEMPLATE)
+    server = Server(sys.argv[1], "--chat-template", TEMPLATE, "--metrics")
     try:
         for check in (streaming, tools, schema, cancellation, scores, errors):
             check(Client(server.url))

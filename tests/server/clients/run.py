@@ -31,7 +31,7 @@ def main():
     if not options.inside:
         python = packages.find(pathlib.Path(options.work), ["-r", HERE / "requirements.txt"])
         return subprocess.run([python, __file__, "--inside", "--program", options.program, *options.clients]).returncode
-    server = Server(options.program, "--chat-template", TEMPLATE)
+    server = Server(options.program, "--chat-template", TEMPLATE, "--metrics")
     try:
         if "openai" in options.clients:
             import openai_client
