@@ -112,10 +112,10 @@ struct Bench {
         params.ranking = ranking.data();
         AttentionScratch scratch(variant->scratch_bytes(params, pool.size()) + kScratchHeader);
         const double scoring = best_seconds(pool, settings.min_seconds, [&] {
-          WorkQueue queues[3];
-          pool.run([&](Worker worker) { variant->prepare(params, scratch.data(), queues[0], worker); });
-          pool.run([&](Worker worker) { variant->choose(params, scratch.data(), queues[1], worker); });
-          pool.run([&](Worker worker) { variant->score(params, scratch.data(), queues[2], worker); });
+          for (const auto step : variant->steps) {
+            WorkQueue queue;
+            pool.run([&](Worker worker) { step(params, scratch.data(), queue, worker); });
+          }
           pool.run([&](Worker worker) { variant->merge(params, scratch.data(), worker); });
         });
         std::printf("peaks     variant=%-8s block=%-3d rows=%-3d ms=%.2f pack_all_keys_ms=%.2f\n",

@@ -50,7 +50,7 @@ void CpuStream::peak_scores(const kernels::PeakScoreParams& wanted, std::span<co
     if (params.samples != nullptr) params.samples += i;
     void* memory = grow(profile_scratch_, peaks.scratch_bytes(params, device_.threads()));
     if (memory == nullptr) return;
-    for (const auto step : {peaks.prepare, peaks.choose, peaks.score}) {
+    for (const auto step : peaks.steps) {
       WorkQueue& queue = new_queue();
       add([step, params, memory, &queue](Worker worker) { step(params, memory, queue, worker); }, &times_.profile_s);
     }

@@ -8,7 +8,9 @@
 namespace ei::kv {
 namespace {
 
-constexpr int64_t kPagesTogether = 16;  // gathered by one call of the backend
+// Pages that one call of the backend gathers. Behind each call a device is waited for.
+constexpr int64_t kPagesTogether = 16;
+constexpr int64_t kDevicePagesTogether = 256;
 
 size_t round_up(size_t value, size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
@@ -19,6 +21,7 @@ PageLayout::PageLayout(const Backend& backend, const KvPageShape& page_shape)
   const KvPageLayout inside = backend.page_layout(page_shape);
   values_at = inside.values_at;
   bytes = round_up(inside.bytes, inside.multiple);
+  together = backend.free_memory() >= 0 ? kDevicePagesTogether : kPagesTogether;
 }
 
 Status copy_rows(const Backend& backend, const PageLayout& layout, const Page& from, int64_t rows, const Page& to) {
@@ -80,7 +83,7 @@ Status HeadSlots::compact(const Backend& backend, const PageLayout& layout, Page
   if (unmoved < kept) {
     const int64_t first = unmoved / layout.slots;
     const int64_t end = layout.pages_for(kept);
-    int64_t together = std::min(end - first, kPagesTogether);
+    int64_t together = std::min(end - first, layout.together);
     Result<std::vector<Page>> taken = pool.take(spares_for(first, end, together));
     if (!taken.ok() && together > 1) {
       together = 1;

@@ -23,6 +23,7 @@ struct PageLayout {
   int64_t slots = 0;
   size_t values_at = 0;  // offset of the values
   size_t bytes = 0;      // rounded up as the backend wants it
+  int64_t together = 1;  // pages that one call of the backend gathers, where there is memory for them
 
   int64_t pages_for(int64_t length) const { return (length + slots - 1) / slots; }
 };

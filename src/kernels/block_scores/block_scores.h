@@ -184,7 +184,8 @@ struct PackKeysParams {
 // whose queries are furthest from the mean over the segment's rows (row_distances: squared, of each query of a token):
 // what most rows look for any of them finds, what one row alone looks for only that one. The upper bound of a
 // super-block for a row is (q+ . kmax + q- . kmin) * scale, less the log-sum-exp of the own segment's keys and the
-// sink's peak (as in Quest, but relative to what the row finds anyway); super_bounds are the largest of all rows.
+// sink's peak (as in Quest, but relative to what the row finds anyway); super_bounds are the largest of the rows that
+// rank.
 // Blocks that are no candidates get a score below all others. Keys and queries are rounded to 8 bits.
 struct PeakScoreParams {
   BlockRows rows;

@@ -3,6 +3,7 @@
 // a prefill.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <string_view>
 #include <vector>
@@ -29,9 +30,8 @@ struct PeakVariant {
   bool (*usable)();
   size_t (*scratch_bytes)(const PeakScoreParams& params, int workers);
   void (*pack_keys)(const PackKeysParams& params, Worker worker);
-  void (*prepare)(const PeakScoreParams& params, void* scratch, WorkQueue& queue, Worker worker);
-  void (*choose)(const PeakScoreParams& params, void* scratch, WorkQueue& queue, Worker worker);
-  void (*score)(const PeakScoreParams& params, void* scratch, WorkQueue& queue, Worker worker);
+  // One after the other, each with a queue of its own.
+  std::array<void (*)(const PeakScoreParams& params, void* scratch, WorkQueue& queue, Worker worker), 5> steps;
   void (*merge)(const PeakScoreParams& params, void* scratch, Worker worker);
 };
 // Fastest first; the last is always usable.

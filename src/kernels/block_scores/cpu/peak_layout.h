@@ -39,7 +39,7 @@ struct PeakLayout {
   PeakTiles all;        // [kv_heads, tiles]
   PeakTiles chosen;     // [kv_heads, tiles]
   PeakTiles sample;     // [kv_heads, 1]
-  int64_t* rows;        // [kv_heads], how many were chosen
+  int64_t* rows;        // [kv_heads], how many rate
   float* super_bounds;  // [kv_heads, tiles, supers]
   int64_t* candidates;  // [kv_heads], how many blocks are scored
   int32_t* blocks;      // [kv_heads, visible], which, where not all are
@@ -63,6 +63,9 @@ struct PeakLayout {
     return {candidates[h] < visible ? blocks + h * visible : nullptr, candidates[h]};
   }
   int64_t own_begin() const { return int64_t{params.rows.first_segment + params.segment} * params.rows.grid.segment; }
+  // The tiles of the rows that rate, once they are chosen.
+  int64_t rating_tiles(int64_t h) const { return (rows[h] + kTileRows - 1) / kTileRows; }
+  PeakTiles rating(int64_t h, int64_t tile) const { return at(samples_rows(h) ? chosen : all, h * tiles + tile); }
   PeakTiles at(const PeakTiles& tiles_of_all, int64_t index) const {
     const int64_t row = index * kTileRows;
     return {tiles_of_all.q + row * dim, tiles_of_all.scale + row, tiles_of_all.max + row, tiles_of_all.sum + row,

@@ -1,5 +1,5 @@
-// The rows of peak scores (row_peaks.h): queries to 8 bits, what they find in their own segment and the first block,
-// and bounds of what they may find further back, by super-blocks. Isa: see row_peaks.h.
+// The rows of peak scores (row_peaks.h): queries to 8 bits, what those that rate find in their own segment and the first
+// block, and bounds of what they may find further back, by super-blocks. Isa: see row_peaks.h.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,8 @@ namespace ei::kernels {
 template <typename Isa>
 class PeakRows {
  public:
-  static void prepare_rows(const PeakLayout& layout, int64_t h, int64_t tile) {
+  // The queries of a tile of all rows.
+  static void place_tile(const PeakLayout& layout, int64_t h, int64_t tile) {
     const BlockRanking& ranking = layout.params.ranking_of(h);
     const PeakTiles to = layout.at(layout.all, h * layout.tiles + tile);
     const int64_t queries = layout.queries_of(h);
@@ -31,9 +32,14 @@ class PeakRows {
         weights[static_cast<size_t>(row * layout.group + index(row) % queries)] = 1;
     }
     place_rows(layout, h, weights.data(), to);
-    fold_own(layout, h, to);
+  }
+
+  // What the rows of a tile that rates find nearby, and bounds of what they may find further back.
+  static void find(const PeakLayout& layout, int64_t h, int64_t tile) {
+    const PeakTiles rows = layout.rating(h, tile);
+    fold_own(layout, h, rows);
     if (layout.rates_candidates(h))
-      bound_supers(layout, h, to, layout.super_bounds + (h * layout.tiles + tile) * layout.supers);
+      bound_supers(layout, h, rows, layout.super_bounds + (h * layout.tiles + tile) * layout.supers);
   }
 
   // Tile i of `tiles`: the mean query of the group, or its head i.
@@ -126,8 +132,9 @@ class PeakRows {
     std::fill_n(tile.max, kTileRows, kNoScore);
     std::fill_n(tile.sum, kTileRows, 0.0f);
     const int64_t own = layout.own_begin();
-    const int64_t seen_by_all = params.first_position + tile.token[0];
-    const int64_t last = params.first_position + tile.token[kTileRows - 1];
+    const auto [first_token, last_token] = std::minmax_element(tile.token, tile.token + kTileRows);
+    const int64_t seen_by_all = params.first_position + *first_token;
+    const int64_t last = params.first_position + *last_token;
     float raw[kPanelKeys * Isa::kRows];
     constexpr int kStrip = 64;  // keys
     alignas(64) float strip[kStrip * kTileRows];

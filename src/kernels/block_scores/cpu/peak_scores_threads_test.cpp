@@ -62,10 +62,10 @@ class PeakRun {
     run([&](Worker worker) { variant_.pack_keys(pack, worker); });
 
     AttentionScratch scratch(variant_.scratch_bytes(params, workers) + kScratchHeader);
-    WorkQueue queues[3];
-    run([&](Worker worker) { variant_.prepare(params, scratch.data(), queues[0], worker); });
-    run([&](Worker worker) { variant_.choose(params, scratch.data(), queues[1], worker); });
-    run([&](Worker worker) { variant_.score(params, scratch.data(), queues[2], worker); });
+    for (const auto step : variant_.steps) {
+      WorkQueue queue;
+      run([&](Worker worker) { step(params, scratch.data(), queue, worker); });
+    }
     run([&](Worker worker) { variant_.merge(params, scratch.data(), worker); });
   }
 

@@ -1,10 +1,11 @@
 // The driver of peak scores, shared by all ISA variants (PeakVariant in block_scores.h; what is computed:
 // PeakScoreParams).
 //
-// Rows are handled in tiles of 32 queries of 8 bits, each with its normaliser so far: what it finds in its own segment.
-// A worker takes a tile and walks the panels of all blocks, or of those whose super-blocks super_bounds most: the best
-// product of each block goes to memory, the normaliser is folded on the way. Then, with Z known, each block keeps the
-// best of peak - Z. What a row finds depends on nothing but the row and the keys.
+// Rows are handled in tiles of 32 queries of 8 bits. Where only some rate, those are chosen and copied together. They
+// alone go on, each with its normaliser so far: what it finds in its own segment. A worker takes a tile and walks the
+// panels of all blocks, or of those whose super-blocks super_bounds most: the best product of each block goes to memory,
+// the normaliser is folded on the way. Then, with Z known, each block keeps the best of peak - Z. What a row finds
+// depends on nothing but the row and the keys.
 //
 // An ISA is a struct of static members, in an unnamed namespace as in flash.h:
 //   static constexpr int kRows;                                         // of one product, divides kTileRows
@@ -45,28 +46,41 @@ class RowPeaks {
     return PeakLayout(params, nullptr, workers).bytes;
   }
 
-  static void prepare(const PeakScoreParams& params, void* scratch, WorkQueue& queue, Worker worker) {
+  static void place_queries(const PeakScoreParams& params, void* scratch, WorkQueue& queue, Worker worker) {
     const PeakLayout layout(params, scratch, worker.count);
     const int64_t heads = params.rows.kv_heads;
     for (int64_t piece = queue.take(); piece < heads * layout.tiles; piece = queue.take()) {
       const int64_t h = piece % heads;
       const int64_t tile = piece / heads;
-      if (tile < layout.tiles_of(h) && !params.ranking_of(h).latest) PeakRows<Isa>::prepare_rows(layout, h, tile);
+      if (tile < layout.tiles_of(h) && !params.ranking_of(h).latest) PeakRows<Isa>::place_tile(layout, h, tile);
     }
   }
 
-  static void choose(const PeakScoreParams& params, void* scratch, WorkQueue& queue, Worker worker) {
+  static void choose_rows(const PeakScoreParams& params, void* scratch, WorkQueue& queue, Worker worker) {
     const PeakLayout layout(params, scratch, worker.count);
     for (int64_t h = queue.take(); h < params.rows.kv_heads; h = queue.take()) {
       const BlockRanking& ranking = params.ranking_of(h);
       layout.rows[h] = ranking.latest ? 0 : layout.rows_of(h);
+      if (ranking.latest || !layout.samples_rows(h)) continue;
+      layout.rows[h] = ranking.rows * layout.queries_of(h);
+      gather_rows(layout, h);
+    }
+  }
+
+  static void find(const PeakScoreParams& params, void* scratch, WorkQueue& queue, Worker worker) {
+    const PeakLayout layout(params, scratch, worker.count);
+    const int64_t heads = params.rows.kv_heads;
+    for (int64_t piece = queue.take(); piece < heads * layout.tiles; piece = queue.take()) {
+      const int64_t h = piece % heads;
+      if (piece / heads < layout.rating_tiles(h)) PeakRows<Isa>::find(layout, h, piece / heads);
+    }
+  }
+
+  static void choose_blocks(const PeakScoreParams& params, void* scratch, WorkQueue& queue, Worker worker) {
+    const PeakLayout layout(params, scratch, worker.count);
+    for (int64_t h = queue.take(); h < params.rows.kv_heads; h = queue.take()) {
       layout.candidates[h] = layout.visible;
-      if (ranking.latest) continue;
-      if (layout.samples_rows(h)) {
-        layout.rows[h] = ranking.rows * layout.queries_of(h);
-        choose_rows(layout, h);
-      }
-      if (layout.rates_candidates(h)) choose_candidates(layout, h);
+      if (!params.ranking_of(h).latest && layout.rates_candidates(h)) choose_candidates(layout, h);
     }
   }
 
@@ -80,9 +94,8 @@ class RowPeaks {
       const int64_t tile = piece / heads - 1;
       if (tile < 0) {
         if (params.ranking_of(h).sampling != Sampling::kNone) sample(layout, h, peaks);
-      } else if (tile * kTileRows < layout.rows[h]) {
-        const PeakTiles& from = layout.samples_rows(h) ? layout.chosen : layout.all;
-        score_tile(layout, h, layout.blocks_of(h), layout.at(from, h * layout.tiles + tile), peaks,
+      } else if (tile < layout.rating_tiles(h)) {
+        score_tile(layout, h, layout.blocks_of(h), layout.rating(h, tile), peaks,
                    layout.partial + (h * layout.tiles + tile) * layout.visible);
       }
     }
@@ -106,7 +119,7 @@ class RowPeaks {
       std::fill(scores + edge(share.begin), scores + edge(share.end), kNoScore);
       for (int64_t i = share.begin; i < share.end; ++i) {
         float most = kNoScore;
-        for (int64_t tile = 0; tile * kTileRows < layout.rows[h]; ++tile)
+        for (int64_t tile = 0; tile < layout.rating_tiles(h); ++tile)
           most = std::max(most, layout.partial[(h * layout.tiles + tile) * layout.visible + i]);
         scores[blocks[i]] = most * kLn2;
       }
@@ -116,7 +129,7 @@ class RowPeaks {
  private:
   static constexpr float kLn2 = 0.69314718056f;
 
-  static void choose_rows(const PeakLayout& layout, int64_t h) {
+  static void gather_rows(const PeakLayout& layout, int64_t h) {
     const PeakScoreParams& params = layout.params;
     std::vector<uint64_t> scratch;
     std::vector<int32_t> rows;
@@ -136,8 +149,6 @@ class RowPeaks {
       const int source = rows[i] % kTileRows;
       const int target = static_cast<int>(i % kTileRows);
       to.scale[target] = from.scale[source];
-      to.max[target] = from.max[source];
-      to.sum[target] = from.sum[source];
       to.token[target] = from.token[source];
       const int8_t* row = from.q + source / Isa::kRows * Isa::kRows * layout.dim;
       int8_t* place = to.q + target / Isa::kRows * Isa::kRows * layout.dim;
@@ -180,7 +191,7 @@ class RowPeaks {
   // The super-blocks that super_bounds most, the first one and what lies behind the last whole one.
   static void choose_candidates(const PeakLayout& layout, int64_t h) {
     std::vector<float> super_bounds(static_cast<size_t>(layout.supers), kNoScore);
-    for (int64_t tile = 0; tile < layout.tiles_of(h); ++tile) {
+    for (int64_t tile = 0; tile < layout.rating_tiles(h); ++tile) {
       const float* of_tile = layout.super_bounds + (h * layout.tiles + tile) * layout.supers;
       for (size_t super = 0; super < super_bounds.size(); ++super)
         super_bounds[super] = std::max(super_bounds[super], of_tile[super]);
@@ -291,9 +302,7 @@ constexpr PeakVariant make_peak_variant(std::string_view name, std::string_view 
           .usable = usable,
           .scratch_bytes = Peaks::scratch_bytes,
           .pack_keys = PeakKeys<Isa>::pack,
-          .prepare = Peaks::prepare,
-          .choose = Peaks::choose,
-          .score = Peaks::score,
+          .steps = {Peaks::place_queries, Peaks::choose_rows, Peaks::find, Peaks::choose_blocks, Peaks::score},
           .merge = Peaks::merge};
 }
 

@@ -26,8 +26,8 @@ struct RatingConsumer {
   RatingItem item{};
   RatingTask task{};
   RatingRange range{};
-  int64_t ids[2] = {-1, -1};  // of a thread's two rows among the task's; -1: none
-  int64_t places[2] = {-1, -1};
+  int64_t ids[2] = {-1, -1};     // of a thread's two rows among all; -1: none
+  int64_t places[2] = {-1, -1};  // among those that rate
 
   __device__ __forceinline__ int lane() const { return threadIdx.x % 32; }
   __device__ __forceinline__ int row() const { return warpgroup * 64 + threadIdx.x % 128 / 32 * 16 + lane() / 4; }
@@ -69,15 +69,13 @@ struct RatingConsumer {
     task = tables.tasks[item.task];
     range = range_of<Config>(args, task, item);
     range.tiles = __shfl_sync(~0u, range.tiles, 0);
-    const int32_t rows = Config::kKind == Products::kPeaks ? task.rows : task.all_rows;
     const int64_t base = int64_t{item.task} * args.max_rows;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int32_t place = item.row + row() + 8 * r;
-      const bool listed = Config::kKind == Products::kPeaks && task.chosen;
-      const int64_t stride = Config::kKind == Products::kPeaks ? args.max_rated : args.max_rows;
-      places[r] = place < rows ? item.task * stride + place : -1;
-      ids[r] = place >= rows ? -1 : base + (listed ? args.row_list[base + place] : place);
+      const bool there = place < task.rows;
+      places[r] = there ? int64_t{item.task} * args.max_rated + place : -1;
+      ids[r] = there ? base + rating_row(args, task, item.task, place) : -1;
       if (task.query == GroupQuery::kEach) {
         load_own(r, ids[r] < 0 ? -1 : static_cast<int32_t>(ids[r] - base), q);
         continue;
@@ -220,10 +218,8 @@ struct RatingConsumer {
   }
 
   __device__ __forceinline__ int32_t position(int r) const {
-    const int32_t in_task = item.row + row() + 8 * r;
-    const int32_t token =
-        args.params.sampling ? (2 * in_task + 1) * task.tokens / (2 * task.all_rows) : in_task / task.queries;
-    return args.params.first_position + task.first_token + token;
+    const int64_t in_task = ids[r] < 0 ? 0 : ids[r] - int64_t{item.task} * args.max_rows;
+    return args.params.first_position + token_of(args, task, static_cast<int32_t>(in_task));
   }
 
   __device__ __forceinline__ void run_own(int32_t items) {
@@ -266,12 +262,12 @@ struct RatingConsumer {
           float sum = state.sum[r];
           sum += __shfl_xor_sync(~0u, sum, 1);
           sum += __shfl_xor_sync(~0u, sum, 2);
-          if (lane() % 4 != 0 || places[r] < 0) continue;
+          if (lane() % 4 != 0 || ids[r] < 0) continue;
           const float own = state.base[r] + log2f(sum);
           const float high = fmaxf(own, sink);
-          args.own[places[r]] = own;
-          args.sink[places[r]] = sink;
-          args.found[places[r]] = high + log2f(exp2f(own - high) + exp2f(sink - high));
+          args.own[ids[r]] = own;
+          args.sink[ids[r]] = sink;
+          args.found[ids[r]] = high + log2f(exp2f(own - high) + exp2f(sink - high));
         }
       }
     }

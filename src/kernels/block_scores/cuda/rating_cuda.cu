@@ -131,10 +131,11 @@ Status launch_rating(const DeviceTraits& traits, const RatingParams& params, voi
     EI_RETURN_IF_ERROR(done(multiply(traits, args, Products::kOwn, stream)));
   }
   EI_RETURN_IF_ERROR(done(rating_rows(args, /*weigh=*/false, stream)));
+  if (!params.sampling) EI_RETURN_IF_ERROR(done(rating_choose_rows(args, stream)));
   EI_RETURN_IF_ERROR(done(multiply(traits, args, Products::kOwn, stream)));
   if (!params.sampling) {
     EI_RETURN_IF_ERROR(done(multiply(traits, args, Products::kBounds, stream)));
-    EI_RETURN_IF_ERROR(done(rating_choose(args, stream)));
+    EI_RETURN_IF_ERROR(done(rating_choose_supers(args, stream)));
   }
   EI_RETURN_IF_ERROR(done(multiply(traits, args, Products::kPeaks, stream)));
   return done(rating_finish(args, stream));

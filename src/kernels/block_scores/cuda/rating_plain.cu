@@ -28,12 +28,10 @@ struct PlainRow {
   }
 };
 
-__device__ void find_own(const PlainRow& row, int32_t number, int64_t at, int lane) {
+__device__ void find_own(const PlainRow& row, int32_t in_task, int64_t at, int lane) {
   const RatingArgs& args = row.args;
   const RatingTask& task = row.task;
-  const int32_t token =
-      args.params.sampling ? (2 * number + 1) * task.tokens / (2 * task.all_rows) : number / task.queries;
-  const int64_t last = args.params.first_position + task.first_token + token;
+  const int64_t last = args.params.first_position + token_of(args, task, in_task);
   float best = -INFINITY;
   for (int64_t slot = task.own_begin + lane; slot <= last; slot += 32) best = fmaxf(best, row.logit(slot));
   best = warp_max(best);
@@ -84,14 +82,13 @@ __global__ void plain_kernel(const __grid_constant__ RatingArgs args, Products k
   const RatingTask task = args.tasks[index];
   const int lane = static_cast<int>(threadIdx.x % 32);
   const auto number = static_cast<int32_t>(blockIdx.x * (kThreads / 32) + threadIdx.x / 32);
-  const bool peaks = kind == Products::kPeaks;
-  if (number >= (peaks ? task.rows : task.all_rows) || (kind == Products::kBounds && task.candidates < 0)) return;
-  const int64_t base = int64_t{index} * args.max_rows;
-  const int64_t at = base + (peaks && task.chosen ? args.row_list[base + number] : number);
+  if (number >= task.rows || (kind == Products::kBounds && task.candidates < 0)) return;
+  const int32_t in_task = rating_row(args, task, index, number);
+  const int64_t at = int64_t{index} * args.max_rows + in_task;
   const PlainRow row{args, task, static_cast<const float*>(args.queries) + at * args.dim, index};
-  if (kind == Products::kOwn) find_own(row, number, at, lane);
+  if (kind == Products::kOwn) find_own(row, in_task, at, lane);
   if (kind == Products::kBounds) find_bounds(row, at, lane);
-  if (peaks) find_peaks(row, int64_t{index} * args.max_rated + number, at, lane);
+  if (kind == Products::kPeaks) find_peaks(row, int64_t{index} * args.max_rated + number, at, lane);
 }
 
 // Extremes of super-blocks; the first one leaves out block 0, and one that has no keys then is zero.

@@ -43,7 +43,8 @@ __device__ RatingTask make_task(const RatingArgs& args, int32_t index, bool weig
   if (weigh) {  // every head for itself, to see which finds least
     task.query = GroupQuery::kEach;
     task.queries = args.group;
-    if (!ranking.latest && ranking.queries == GroupQuery::kLeastLocal) task.all_rows = task.tokens * args.group;
+    if (!ranking.latest && ranking.queries == GroupQuery::kLeastLocal)
+      task.all_rows = task.rows = task.tokens * args.group;
     return task;
   }
   task.queries = static_cast<int32_t>(num_queries(ranking.queries, args.group));

@@ -59,9 +59,9 @@ __device__ __forceinline__ RatingRange range_of(const RatingArgs& args, const Ra
                                                 const RatingItem& item) {
   constexpr int kPanels = Config::kPanels;
   if constexpr (Config::kKind == Products::kOwn) {
-    int32_t last = item.row + kRatingRows < task.all_rows ? item.row + kRatingRows - 1 : task.all_rows - 1;
-    last = args.params.sampling ? (2 * last + 1) * task.tokens / (2 * task.all_rows) : last / task.queries;
-    const int32_t keys = args.params.first_position + task.first_token + last + 1 - task.own_begin;
+    const int32_t last = item.row + kRatingRows < task.rows ? item.row + kRatingRows - 1 : task.rows - 1;
+    const int32_t token = task.chosen ? task.first_token + task.tokens - 1 : token_of(args, task, last);
+    const int32_t keys = args.params.first_position + token + 1 - task.own_begin;
     const int32_t panels = (keys + kPanelKeys - 1) / kPanelKeys;
     return {task.own_begin / kPanelKeys, panels, (panels + kPanels - 1) / kPanels + 1};
   } else if constexpr (Config::kKind == Products::kBounds) {

@@ -28,7 +28,7 @@ struct RatingTask {
   GroupQuery query;
   bool latest;
   int32_t all_rows;    // tokens * queries; of a sample its rows
-  int32_t rows;        // that rate
+  int32_t rows;        // of them, that rate: the only ones that are multiplied
   bool chosen;         // are these listed?
   int32_t supers;      // whole super-blocks before the segment
   int32_t candidates;  // super-blocks that are rated; -1: all blocks are
@@ -54,7 +54,7 @@ struct RatingArgs {
   RatingTask* tasks;       // [num_tasks]
   int32_t* first_item[3];  // [num_tasks + 1] for each kind of product
   void* queries;           // [num_tasks, max_rows, dim]; not written where every head speaks for itself, if `fast`
-  float* own;              // [num_tasks, max_rows]: log2 of what a row finds in its own segment
+  float* own;              // [num_tasks, max_rows], of rows that rate: log2 of what is found in the own segment
   float* sink;             // the best key of the first block, in powers of two
   float* found;            // log2 of both together
   float* row_distances;    // squared, of a query from the mean over the rows, where rows are chosen
@@ -75,8 +75,8 @@ struct RatingItem {
 };
 
 __device__ inline int32_t items_of(const RatingArgs& args, const RatingTask& task, Products kind) {
-  if (kind == Products::kOwn) return (task.all_rows + kRatingRows - 1) / kRatingRows;
-  if (kind == Products::kBounds) return task.candidates >= 0 ? (task.all_rows + kRatingRows - 1) / kRatingRows : 0;
+  if (kind == Products::kOwn) return (task.rows + kRatingRows - 1) / kRatingRows;
+  if (kind == Products::kBounds) return task.candidates >= 0 ? (task.rows + kRatingRows - 1) / kRatingRows : 0;
   const int32_t splits = (task.blocks * args.parts + kSplitPanels - 1) / kSplitPanels;
   return (task.rows + args.peak_rows - 1) / args.peak_rows * splits;
 }
@@ -98,13 +98,15 @@ __device__ inline RatingItem find_item(const RatingArgs& args, const RatingTable
     (first[middle] <= number ? low : high) = middle;
   }
   const int32_t in_task = number - first[low];
-  const bool peaks = kind == Products::kPeaks;
-  const int32_t all = peaks ? tables.tasks[low].rows : tables.tasks[low].all_rows;
-  const int32_t rows = peaks ? args.peak_rows : kRatingRows;
-  const int32_t tiles = (all + rows - 1) / rows;
+  const int32_t rows = kind == Products::kPeaks ? args.peak_rows : kRatingRows;
+  const int32_t tiles = (tables.tasks[low].rows + rows - 1) / rows;
   return {low, in_task % tiles * rows, in_task / tiles};
 }
 
+// The row at place i of those that rate.
+__device__ inline int32_t rating_row(const RatingArgs& args, const RatingTask& task, int32_t task_index, int32_t i) {
+  return task.chosen ? args.row_list[int64_t{task_index} * args.max_rows + i] : i;
+}
 // The token of a row, counted in the chunk.
 __device__ inline int32_t token_of(const RatingArgs& args, const RatingTask& task, int32_t row) {
   if (!args.params.sampling) return task.first_token + row / task.queries;
@@ -133,7 +135,8 @@ int rating_256_sm90a(const RatingArgs& args, Products kind, DType type, int sms,
 int rounded_peaks(const RatingArgs& args, int sms, void* stream);  // of params.rounded
 int rating_plain(const RatingArgs& args, Products kind, int sms, void* stream);
 int rating_rows(const RatingArgs& args, bool weigh, void* stream);  // setup and queries
-int rating_choose(const RatingArgs& args, void* stream);
+int rating_choose_rows(const RatingArgs& args, void* stream);
+int rating_choose_supers(const RatingArgs& args, void* stream);
 int rating_finish(const RatingArgs& args, void* stream);
 
 }  // namespace ei::kernels::cuda

@@ -145,7 +145,7 @@ struct Consumer {
       const int32_t place = item.row + row + 8 * r;
       const bool there = place < task.rows;
       const int64_t base = int64_t{item.task} * args.max_rows;
-      const int32_t in_task = !there ? 0 : task.chosen ? args.row_list[base + place] : place;
+      const int32_t in_task = there ? rating_row(args, task, item.task, place) : 0;
       rows.place[r] = there ? int64_t{item.task} * args.max_rated + place : -1;
       rows.found[r] = args.found[base + in_task];
       rows.sum[r] = 0;

@@ -3,6 +3,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include "kernels/attention/cuda/rows.cuh"
 #include "kernels/block_scores/cuda/rating_work.cuh"
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/largest.cuh"
@@ -98,12 +99,15 @@ __device__ void measure_distances(const RatingArgs& args, const RatingTask& task
   __syncthreads();
 }
 
-// The same for all tasks and queries at once, where a lane has kEach elements of a row: many rows of a warp are loaded
-// before any is used, since loads that wait for each other are all that this takes.
+// The same for all tasks and queries at once, where a lane has kEach elements of a row. Many rows of a warp are loaded
+// before any is used, since loads that wait for each other are all that this takes, and kept, as the cache's type,
+// until the mean is known: of a longer segment the rest is loaded again.
 template <typename T, int kEach>
 __global__ void __launch_bounds__(kDistanceThreads) distances_kernel(RatingArgs args) {
   constexpr int kWarps = kDistanceThreads / 32;
-  constexpr int kTogether = 32 / kEach;  // rows
+  constexpr int kTogether = 8;  // rows that are loaded at once
+  constexpr int kKept = 32;     // rows of a warp
+  constexpr int kWords = kEach / 2 + kEach % 2;
   __shared__ float sums[kWarps][32 * kEach];
   __shared__ float mean[32 * kEach];
   const auto t = static_cast<int32_t>(blockIdx.x);
@@ -115,37 +119,59 @@ __global__ void __launch_bounds__(kDistanceThreads) distances_kernel(RatingArgs 
   // Where a lane's first element of token i lies: heads that speak for themselves as the model left them, in f32.
   const bool own_queries = task.query == GroupQuery::kEach;
   const float* heads = args.params.q + task.first_token * args.params.q_stride +
-                       (int64_t{task.kv_head} * args.group + member) * args.dim + lane;
-  const T* queries = static_cast<const T*>(args.queries) + (int64_t{t} * args.max_rows + member) * args.dim + lane;
+                       (int64_t{task.kv_head} * args.group + member) * args.dim;
+  const T* queries = static_cast<const T*>(args.queries) + (int64_t{t} * args.max_rows + member) * args.dim;
   const int64_t step = int64_t{task.queries} * args.dim;
+  // Element e of a lane: pairs, where they come out even.
+  constexpr int kSide = kEach % 2 == 0 ? 2 : 1;
+  const auto place = [lane](int e) { return e / kSide * 32 * kSide + kSide * lane + e % kSide; };
   float x[kTogether][kEach];
   const auto load = [&](int32_t first) {
 #pragma unroll
     for (int r = 0; r < kTogether; ++r) {
       const int32_t i = first + r * kWarps;
 #pragma unroll
-      for (int e = 0; e < kEach; ++e) {
+      for (int e = 0; e < kEach; e += kSide) {
         if (i >= task.tokens) {
-          x[r][e] = 0;
-        } else if (own_queries) {
-          x[r][e] = heads[i * args.params.q_stride + 32 * e];
+          for (int s = 0; s < kSide; ++s) x[r][e + s] = 0;
+        } else if (!own_queries) {
+          for (int s = 0; s < kSide; ++s) x[r][e + s] = to_float(queries[i * step + place(e + s)]);
+        } else if constexpr (kSide == 2) {
+          const float2 pair = *reinterpret_cast<const float2*>(heads + i * args.params.q_stride + place(e));
+          x[r][e] = pair.x;
+          x[r][e + 1] = pair.y;
         } else {
-          x[r][e] = to_float(queries[i * step + 32 * e]);
+          x[r][e] = heads[i * args.params.q_stride + place(e)];
         }
       }
     }
   };
   float own[kEach] = {};
-  for (int32_t first = warp; first < task.tokens; first += kTogether * kWarps) {
-    load(first);
+  const auto add = [&] {
 #pragma unroll
     for (int r = 0; r < kTogether; ++r) {
 #pragma unroll
       for (int e = 0; e < kEach; ++e) own[e] += x[r][e];
     }
+  };
+  uint32_t kept[kKept][kWords];
+#pragma unroll
+  for (int batch = 0; batch < kKept; batch += kTogether) {
+    load(warp + batch * kWarps);
+    add();
+#pragma unroll
+    for (int r = 0; r < kTogether; ++r) {
+#pragma unroll
+      for (int w = 0; w < kWords; ++w)
+        kept[batch + r][w] = pack_pair<T>(x[r][2 * w], 2 * w + 1 < kEach ? x[r][2 * w + 1] : 0.0f);
+    }
+  }
+  for (int32_t first = warp + kKept * kWarps; first < task.tokens; first += kTogether * kWarps) {
+    load(first);
+    add();
   }
 #pragma unroll
-  for (int e = 0; e < kEach; ++e) sums[warp][32 * e + lane] = own[e];
+  for (int e = 0; e < kEach; ++e) sums[warp][place(e)] = own[e];
   __syncthreads();
   if (threadIdx.x < 32 * kEach) {
     float sum = 0;
@@ -153,21 +179,28 @@ __global__ void __launch_bounds__(kDistanceThreads) distances_kernel(RatingArgs 
     mean[threadIdx.x] = sum / static_cast<float>(task.tokens);
   }
   __syncthreads();
-  for (int32_t first = warp; first < task.tokens; first += kTogether * kWarps) {
+#pragma unroll
+  for (int e = 0; e < kEach; ++e) own[e] = mean[place(e)];
+  float* distances = args.row_distances + int64_t{t} * args.max_rows + member;
+  const auto measure = [&](int32_t i, const float(&row)[kEach]) {
+    float apart = 0;
+#pragma unroll
+    for (int e = 0; e < kEach; ++e) apart += (row[e] - own[e]) * (row[e] - own[e]);
+    apart = warp_sum(apart);
+    if (lane == 0 && i < task.tokens) distances[i * task.queries] = apart;
+  };
+#pragma unroll
+  for (int r = 0; r < kKept; ++r) {
+    const T* pairs = reinterpret_cast<const T*>(kept[r]);
+    float row[kEach];
+#pragma unroll
+    for (int e = 0; e < kEach; ++e) row[e] = to_float(pairs[e]);
+    measure(warp + r * kWarps, row);
+  }
+  for (int32_t first = warp + kKept * kWarps; first < task.tokens; first += kTogether * kWarps) {
     load(first);
 #pragma unroll
-    for (int r = 0; r < kTogether; ++r) {
-      float apart = 0;
-#pragma unroll
-      for (int e = 0; e < kEach; ++e) {
-        const float difference = x[r][e] - mean[32 * e + lane];
-        apart += difference * difference;
-      }
-      apart = warp_sum(apart);
-      const int32_t i = first + r * kWarps;
-      if (lane == 0 && i < task.tokens)
-        args.row_distances[int64_t{t} * args.max_rows + i * task.queries + member] = apart;
-    }
+    for (int r = 0; r < kTogether; ++r) measure(first + r * kWarps, x[r]);
   }
 }
 
@@ -183,21 +216,12 @@ void launch_distances(const RatingArgs& args, cudaStream_t stream) {
   }
 }
 
-// The rows furthest from the mean, of each query; behind them (the last y) the super-blocks with the largest bounds.
-__global__ void __launch_bounds__(kThreads) choose_kernel(RatingArgs args, int32_t most_queries, bool measured) {
+// The rows furthest from the mean, of each query.
+__global__ void __launch_bounds__(kThreads) choose_rows_kernel(RatingArgs args, bool measured) {
   __shared__ SelectShared shared;
   const auto t = static_cast<int32_t>(blockIdx.x);
   const RatingTask task = args.tasks[t];
   const auto member = static_cast<int32_t>(blockIdx.y);
-  if (member == most_queries) {
-    if (task.candidates < 0) return;
-    const uint32_t* bounds = args.super_bounds + t * args.max_supers;
-    int32_t* to = args.super_list + t * args.max_supers;
-    take_largest(
-        shared, task.supers, task.candidates, [&](int32_t i) { return i == 0 ? ~0u : bounds[i]; },
-        [&](int32_t place, int32_t i) { to[place] = i; });
-    return;
-  }
   if (!task.chosen || member >= task.queries) return;
   if (!measured) measure_distances(args, task, t, member);
   const int32_t asked = task.rows / task.queries;
@@ -208,16 +232,33 @@ __global__ void __launch_bounds__(kThreads) choose_kernel(RatingArgs args, int32
       [&](int32_t place, int32_t i) { to[place] = i * task.queries + member; });
 }
 
+// The super-blocks with the largest bounds, and the first one.
+__global__ void __launch_bounds__(kThreads) choose_supers_kernel(RatingArgs args) {
+  __shared__ SelectShared shared;
+  const auto t = static_cast<int32_t>(blockIdx.x);
+  const RatingTask task = args.tasks[t];
+  if (task.candidates < 0) return;
+  const uint32_t* bounds = args.super_bounds + t * args.max_supers;
+  int32_t* to = args.super_list + t * args.max_supers;
+  take_largest(
+      shared, task.supers, task.candidates, [&](int32_t i) { return i == 0 ? ~0u : bounds[i]; },
+      [&](int32_t place, int32_t i) { to[place] = i; });
+}
+
 }  // namespace
 
-int rating_choose(const RatingArgs& args, void* stream) {
-  const auto queries = static_cast<unsigned>(args.params.most_queries);
+int rating_choose_rows(const RatingArgs& args, void* stream) {
   auto* queue = static_cast<cudaStream_t>(stream);
   const bool measured = measured_before(args);
   if (measured && args.params.pages.shape.key_type == DType::kF16) launch_distances<__half>(args, queue);
   if (measured && args.params.pages.shape.key_type != DType::kF16) launch_distances<__nv_bfloat16>(args, queue);
-  choose_kernel<<<dim3(static_cast<unsigned>(args.num_tasks), queries + 1), kThreads, 0, queue>>>(
-      args, static_cast<int32_t>(queries), measured);
+  const dim3 grid(static_cast<unsigned>(args.num_tasks), static_cast<unsigned>(args.params.most_queries));
+  choose_rows_kernel<<<grid, kThreads, 0, queue>>>(args, measured);
+  return cudaGetLastError();
+}
+
+int rating_choose_supers(const RatingArgs& args, void* stream) {
+  choose_supers_kernel<<<static_cast<unsigned>(args.num_tasks), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(args);
   return cudaGetLastError();
 }
 

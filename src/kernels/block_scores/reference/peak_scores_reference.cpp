@@ -44,7 +44,7 @@ class RankedHead {
     }
     std::fill_n(scores, visible_, -std::numeric_limits<float>::infinity());
     const std::vector<Row> rows = ranking_rows(ranking);
-    const std::vector<int64_t> blocks = candidate_blocks(ranking);
+    const std::vector<int64_t> blocks = candidate_blocks(ranking, rows);
     for (const Row& row : rows) {
       const Doubles peaks = normalised_peaks(query(row, ranking.queries), row.token, blocks);
       for (size_t i = 0; i < blocks.size(); ++i)
@@ -181,16 +181,14 @@ class RankedHead {
     return distances;
   }
 
-  std::vector<int64_t> candidate_blocks(const BlockRanking& ranking) const {
+  std::vector<int64_t> candidate_blocks(const BlockRanking& ranking, const std::vector<Row>& rows) const {
     if (ranking.candidates == 0 || ranking.candidates >= visible_) return all_blocks();
     const int64_t width = params_.keys.super_blocks;
     std::vector<float> super_bounds(static_cast<size_t>(visible_ / width), -std::numeric_limits<float>::infinity());
-    for (int64_t row = 0; row < count_; ++row) {
-      for (int64_t member = 0; member < num_queries(ranking.queries, group_); ++member) {
-        const Doubles bound = bounds({first_ + row, member}, ranking.queries);
-        for (size_t super = 0; super < bound.size(); ++super)
-          super_bounds[super] = std::max(super_bounds[super], static_cast<float>(bound[super]));
-      }
+    for (const Row& row : rows) {
+      const Doubles bound = bounds(row, ranking.queries);
+      for (size_t super = 0; super < bound.size(); ++super)
+        super_bounds[super] = std::max(super_bounds[super], static_cast<float>(bound[super]));
     }
     if (super_bounds.empty()) return all_blocks();
     if (params_.super_bounds != nullptr)
