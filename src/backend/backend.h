@@ -183,8 +183,8 @@ class Stream {
 
   // Runs everything enqueued. An error when cancelled (kInterrupted) or when the device failed.
   virtual Status synchronize() = 0;
-  // Downloads rows after a synchronize().
-  virtual void read(Matrix from, float* to) = 0;
+  // Downloads rows after a synchronize(). What fails here is known here: nobody takes `to` for logits then.
+  virtual Status read(Matrix from, float* to) = 0;
 
   // Seconds spent so far by kind of operation, for statistics.
   struct Times {

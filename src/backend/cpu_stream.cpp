@@ -261,10 +261,11 @@ Status CpuStream::synchronize() {
   return status;
 }
 
-void CpuStream::read(Matrix from, float* to) {
+Status CpuStream::read(Matrix from, float* to) {
   for (int64_t row = 0; row < from.rows; ++row) {
     std::memcpy(to + row * from.cols, from.data + row * from.stride, static_cast<size_t>(from.cols) * sizeof(float));
   }
+  return {};
 }
 
 }  // namespace ei

@@ -54,7 +54,7 @@ class CpuStream : public Stream {
   Result<float*> shared(const ScratchSlot& slot, int64_t count) override;
   const void* stage(const void* data, size_t bytes) override;
   Status synchronize() override;
-  void read(Matrix from, float* to) override;
+  Status read(Matrix from, float* to) override;
   Times times() const override { return times_; }
 
  protected:

@@ -217,7 +217,10 @@ class ReferenceStream : public Stream {
     return {};
   }
 
-  void read(Matrix from, float* to) override { copy(from, Matrix{to, from.rows, from.cols, from.cols}); }
+  Status read(Matrix from, float* to) override {
+    copy(from, Matrix{to, from.rows, from.cols, from.cols});
+    return {};
+  }
 
   Times times() const override { return times_; }
 

@@ -5,13 +5,17 @@
 
 namespace ei {
 
-std::string Session::memory() const {
+Result<std::string> Session::memory() const {
   const State& state = *state_;
   ByteWriter to;
   to.put(static_cast<int32_t>(position()));
   to.put(static_cast<uint8_t>(state.compression_due));
   to.put_all(state.logits);
-  to.put_all(state.compressor ? state.compressor->memory(*state.stream) : std::string());
+  std::string compression;
+  if (state.compressor) {
+    EI_ASSIGN_OR_RETURN(compression, state.compressor->memory(*state.stream));
+  }
+  to.put_all(compression);
   if (state.planner) to.put_all(state.planner->memory());
   return to.take();
 }

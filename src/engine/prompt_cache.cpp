@@ -17,12 +17,13 @@ std::string reading_of(const Session& session) {
 }
 
 // The note in the file: how it was read, a zero, the tokens, what the session goes on with beside the cache.
-std::string make_note(const Session& session) {
+Result<std::string> make_note(const Session& session) {
   std::string note = reading_of(session);
   note += '\0';
   const std::span<const int32_t> tokens = session.tokens();
   note.append(reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes());
-  return note + session.memory();
+  EI_ASSIGN_OR_RETURN(const std::string memory, session.memory());
+  return note + memory;
 }
 
 }  // namespace
@@ -34,7 +35,8 @@ Status save_prompt(const Session& session, const std::string& path, const Cancel
                       path.c_str());
   if (static_cast<int64_t>(session.tokens().size()) != store.next_position())
     return make_error(ErrorKind::kUsage, "cannot save '%s': the cache holds more than the prompt", path.c_str());
-  return store.save(path, session.engine().model_hash(), cancel, make_note(session));
+  EI_ASSIGN_OR_RETURN(const std::string note, make_note(session));
+  return store.save(path, session.engine().model_hash(), cancel, note);
 }
 
 Result<SavedPrompt> load_prompt(Session& session, const std::string& path, std::span<const int32_t> prompt,

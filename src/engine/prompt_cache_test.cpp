@@ -204,7 +204,7 @@ TEST_F(PromptCache, WhatGoesOnBesideTheCacheIsCheckedAndBelongsToItsMethod) {
   options.kv = policy::find_kv_rule(policy::KvRule::kLatent)->preset;
   const std::unique_ptr<Session> session = open(options);
   ASSERT_TRUE(session->prefill(std::span(tokens_).first(300)).ok());
-  const std::string memory = session->memory();
+  const std::string memory = session->memory().value();
   const auto adopts = [&](const SessionOptions& by, const std::string& bytes) {
     return open(by)->adopt(std::move(session->store().fork()).value(), session->tokens(), bytes);
   };

@@ -37,7 +37,7 @@ Status Session::decode(int32_t token) {
   if (paged) fed.ok() ? state.pages->finish_token() : state.pages->undo_token();
   EI_ASSIGN_OR_RETURN(const State::Rows rows, std::move(fed));
   state.logits.resize(static_cast<size_t>(rows.logits.cols));
-  state.stream->read(rows.logits, state.logits.data());
+  EI_RETURN_IF_ERROR(state.stream->read(rows.logits, state.logits.data()));
   return state.token_fed(now_s() - start, paged);
 }
 

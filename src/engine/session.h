@@ -111,7 +111,7 @@ class Session {
   // what the cache holds and to this session's methods.
   Status adopt(kv::Store store, std::span<const int32_t> tokens = {}, std::string_view memory = {});
   // What goes on beside the cache, as bytes, for the note of a saved one.
-  std::string memory() const;
+  Result<std::string> memory() const;
   // Has the KV method all it wants to know of the cached text? Not where it adds up attention and the cache came
   // without the sums.
   bool watched() const;

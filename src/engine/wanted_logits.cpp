@@ -61,7 +61,7 @@ Status Session::State::each_row(Rows out, std::span<const int64_t> rows, const s
       EI_ASSIGN_OR_RETURN(out.logits, more_logits(out.normed, next));
     }
     for (size_t i = 0; i < next.size(); ++i) {
-      stream->read(out.logits.row_range(static_cast<int64_t>(i), 1), logits.data());
+      EI_RETURN_IF_ERROR(stream->read(out.logits.row_range(static_cast<int64_t>(i), 1), logits.data()));
       on_row(next[i]);
     }
     done += next.size();

@@ -157,7 +157,7 @@ TEST(AttentionSums, TravelWithTheCache) {
   f.feed(75);
   sums.add(f, 130, 205);
 
-  const std::string memory = f.compressor.memory(*f.stream);
+  const std::string memory = f.compressor.memory(*f.stream).value();
   CompressedCache other(h2o(), {0, 0});
   ASSERT_TRUE(other.compressor.take(*other.stream, f.compressor).ok());
   ASSERT_TRUE(other.stream->synchronize().ok());

@@ -16,7 +16,7 @@ Result<std::vector<float>> measure_expected(const Backend& backend, Stream& stre
   const Matrix queries = run.observer.queries(stream, layer);
   EI_RETURN_IF_ERROR(stream.synchronize());
   std::vector<float> rows(static_cast<size_t>(queries.rows * queries.cols));
-  stream.read(queries, rows.data());
+  EI_RETURN_IF_ERROR(stream.read(queries, rows.data()));
   const KvView view = run.view(index);
   const ExpectedParams params{.queries = rows,
                               .positions = positions,

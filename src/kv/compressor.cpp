@@ -82,9 +82,9 @@ Status Compressor::take(Stream& stream, const Compressor& from) {
   return {};
 }
 
-std::string Compressor::memory(Stream& stream) const {
+Result<std::string> Compressor::memory(Stream& stream) const {
   ByteWriter to;
-  observer_.save(stream, to);
+  EI_RETURN_IF_ERROR(observer_.save(stream, to));
   to.put_all(std::string(options().rule.name));
   to.put(schedule_.generated());
   carried_.save(to);

@@ -44,7 +44,7 @@ class Compressor {
   Status take(Stream& stream, const Compressor& from);
   // What goes on beside the cache, as bytes: recorded queries, the schedule's clock, carried scores, sums of attention.
   // Between chunks.
-  std::string memory(Stream& stream) const;
+  Result<std::string> memory(Stream& stream) const;
   // Goes on with what memory() gave for this cache. Of another method nothing but the queries, where both observe
   // alike. kUsage: the bytes are damaged.
   Status recall(Stream& stream, std::string_view memory);

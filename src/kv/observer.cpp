@@ -103,7 +103,7 @@ void Observer::take(Stream& stream, const Observer& from) {
   step_ = from.step_;
 }
 
-void Observer::save(Stream& stream, ByteWriter& to) const {
+Status Observer::save(Stream& stream, ByteWriter& to) const {
   to.put(shape_.window);
   to.put(shape_.width);
   to.put(static_cast<uint8_t>(shape_.sampled));
@@ -112,16 +112,17 @@ void Observer::save(Stream& stream, ByteWriter& to) const {
   std::vector<int32_t> positions;
   for (const Row& row : held_) positions.push_back(row.position);
   to.put_all(positions);
-  if (held_.empty()) return;
+  if (held_.empty()) return {};
   std::vector<float> all(static_cast<size_t>(capacity() * shape_.width));
   for (size_t layer = 0; layer < ring_of_.size(); ++layer) {
     if (ring_of_[layer] < 0) continue;
-    stream.read(ring(static_cast<int>(layer)), all.data());
+    EI_RETURN_IF_ERROR(stream.read(ring(static_cast<int>(layer)), all.data()));
     std::vector<float> rows;
     for (const Row& row : held_)
       rows.insert(rows.end(), all.begin() + row.at * shape_.width, all.begin() + (row.at + 1) * shape_.width);
     to.put_all(rows);
   }
+  return {};
 }
 
 Status Observer::restore(Stream& stream, ByteReader& from) {

@@ -38,7 +38,7 @@ class Observer {
   // run.
   void take(Stream& stream, const Observer& from);
   // All that is held, as bytes; between chunks.
-  void save(Stream& stream, ByteWriter& to) const;
+  Status save(Stream& stream, ByteWriter& to) const;
   // Instead of what is held. What an observer of another shape has saved is read over: nothing is held then. kUsage:
   // the bytes are damaged.
   Status restore(Stream& stream, ByteReader& from);

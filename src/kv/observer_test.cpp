@@ -76,7 +76,9 @@ void expect_sample(CompressedCache& f, const std::vector<int32_t>& positions) {
   ASSERT_TRUE(f.stream->synchronize().ok());
   ASSERT_EQ(window.rows, static_cast<int64_t>(positions.size()));
   std::vector<float> held(positions.size() * kWidth);
-  if (!held.empty()) f.stream->read(window, held.data());
+  if (!held.empty()) {
+    ASSERT_TRUE(f.stream->read(window, held.data()).ok());
+  }
   for (size_t i = 0; i < positions.size(); ++i)
     ASSERT_TRUE(std::equal(held.begin() + static_cast<std::ptrdiff_t>(i) * kWidth,
                            held.begin() + static_cast<std::ptrdiff_t>(i + 1) * kWidth,

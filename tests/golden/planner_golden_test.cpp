@@ -125,7 +125,7 @@ class GoldenPrompt {
                           .plan = plan,
                           .kv = view});
       ASSERT_TRUE(stream_->synchronize().ok());  // the next layer's queries go to the same place
-      stream_->read(out, attended_[i].data() + first * width());
+      ASSERT_TRUE(stream_->read(out, attended_[i].data() + first * width()).ok());
       if (plan != nullptr) remember(i, *plan);
     }
     planner_->finish_chunk();

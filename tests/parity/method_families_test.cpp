@@ -101,7 +101,7 @@ TEST_P(MethodFamilies, ASavedCacheGoesOnTheSame) {
     const auto session = open(engine(), options);
     ASSERT_TRUE(session->prefill(prompt(4)).ok());
     feed(*session, 5);
-    ASSERT_TRUE(session->store().save(path, engine().model_hash(), nullptr, session->memory()).ok());
+    ASSERT_TRUE(session->store().save(path, engine().model_hash(), nullptr, session->memory().value()).ok());
     std::string memory;
     auto loaded = kv::Store::load(path, engine().model_hash(), engine().backend(), nullptr, &memory);
     ASSERT_TRUE(loaded.ok()) << loaded.error().message;
@@ -126,7 +126,7 @@ TEST_P(MethodFamilies, ASavedPromptIsReadOnTheSame) {
     const auto session = open(engine(), options);
     ASSERT_TRUE(session->prefill(prompt(4)).ok());
     feed(*session, 3);
-    ASSERT_TRUE(session->store().save(path, engine().model_hash(), nullptr, session->memory()).ok());
+    ASSERT_TRUE(session->store().save(path, engine().model_hash(), nullptr, session->memory().value()).ok());
     std::string memory;
     auto loaded = kv::Store::load(path, engine().model_hash(), engine().backend(), nullptr, &memory);
     ASSERT_TRUE(loaded.ok()) << loaded.error().message;

@@ -76,7 +76,7 @@ class Troublemaker {
     const Answer answer = server_.post("/completion", kKnown);
     if (answer.status == 429 || (refused_ && answer.status == 503)) return;
     ASSERT_EQ(answer.status, 200) << answer.body;
-    EXPECT_EQ(answer.json()["content"], right_);
+    EXPECT_EQ(answer.json()["content"], right_) << answer.body;
   }
 
   // At any time: before the answer, in the prompt, in the stream.
@@ -165,7 +165,8 @@ class Troublemaker {
       text += event["choices"][0]["text"].get<std::string>();
     }
     // The echo shows the token that a text begins with, too.
-    EXPECT_TRUE(echo ? text.ends_with(kKnown["prompt"].get<std::string>() + right_) : text == right_) << text << body;
+    EXPECT_TRUE(echo ? text.ends_with(kKnown["prompt"].get<std::string>() + right_) : text == right_)
+        << body << " was answered by " << answer.body;
   }
 
   void send_messages() {

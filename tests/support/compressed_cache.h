@@ -99,7 +99,7 @@ class CompressedCache {
     ASSERT_TRUE(stream->synchronize().ok());
     ASSERT_EQ(window.rows, count);
     std::vector<float> held(static_cast<size_t>(count * kWidth));
-    stream->read(window, held.data());
+    ASSERT_TRUE(stream->read(window, held.data()).ok());
     EXPECT_TRUE(std::equal(held.begin(), held.end(), queries.end() - static_cast<int64_t>(held.size())));
   }
 

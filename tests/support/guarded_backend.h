@@ -125,9 +125,9 @@ class GuardedStream final : public Stream {
     const Guard::Lifted open(guard_);
     return inner_->synchronize();
   }
-  void read(Matrix from, float* to) override {
+  Status read(Matrix from, float* to) override {
     const Guard::Lifted open(guard_);
-    inner_->read(from, to);
+    return inner_->read(from, to);
   }
   Times times() const override { return inner_->times(); }
 

@@ -278,26 +278,29 @@ Status CudaStream::synchronize() {
   return status;
 }
 
-void CudaStream::read(Matrix from, float* to) {
+Status CudaStream::read(Matrix from, float* to) {
   open();
   run_recorded();
   const DeviceRows rows = rows_of(from);
   const auto width = static_cast<size_t>(from.cols) * dtype_bytes(rows.type);
   const auto pitch = static_cast<size_t>(rows.stride) * dtype_bytes(rows.type);
   const auto count = static_cast<size_t>(from.rows * from.cols);
-  // Through pinned memory: what goes to ordinary memory waits for the driver's own copies, piece by piece.
-  const Result<void*> room = read_room_.pinned(count * dtype_bytes(rows.type));
-  if (!room.ok()) return note(room.error());
-  note(cuda_status(cudaMemcpy2DAsync(*room, width, rows.data, pitch, width, static_cast<size_t>(from.rows),
-                                     cudaMemcpyDeviceToHost, stream_),
-                   "reading"));
-  note(cuda_status(cudaStreamSynchronize(stream_), "reading"));
+  // Through pinned memory: what goes to ordinary memory waits for the driver's own copies, piece by piece. Where there
+  // is no more of it the rows are there all the same, and a token that was computed is not lost.
+  const Result<void*> pinned = read_room_.pinned(count * dtype_bytes(rows.type));
+  std::vector<std::byte> ordinary(pinned.ok() ? 0 : count * dtype_bytes(rows.type));
+  void* const room = pinned.ok() ? *pinned : ordinary.data();
+  EI_RETURN_IF_ERROR(cuda_status(cudaMemcpy2DAsync(room, width, rows.data, pitch, width, static_cast<size_t>(from.rows),
+                                                   cudaMemcpyDeviceToHost, stream_),
+                                 "reading"));
+  EI_RETURN_IF_ERROR(cuda_status(cudaStreamSynchronize(stream_), "reading"));
   read_room_.release_retired();
   if (rows.type == DType::kF32) {
-    std::memcpy(to, *room, count * sizeof(float));
+    std::memcpy(to, room, count * sizeof(float));
   } else {
-    for (size_t i = 0; i < count; ++i) to[i] = bf16_to_f32(static_cast<const uint16_t*>(*room)[i]);
+    for (size_t i = 0; i < count; ++i) to[i] = bf16_to_f32(static_cast<const uint16_t*>(room)[i]);
   }
+  return {};
 }
 
 }  // namespace ei

@@ -92,6 +92,30 @@ TEST_F(Faults, AreOneErrorAndTheSessionGoesOn) {
   EXPECT_GT(failures, 10);
 }
 
+// What a call that succeeded left behind is what it leaves with all memory: nothing is skipped without a word.
+TEST_F(Faults, LeaveNoLogitsWrong) {
+  const std::vector<int32_t> tokens = ei::random_tokens(300, 5);
+  const auto logits_of = [](const Session& session) {
+    return std::vector<float>(session.logits().begin(), session.logits().end());
+  };
+  const auto whole = open_session(*engine, {});
+  ASSERT_TRUE(whole->prefill(tokens).ok());
+  const std::vector<float> behind_prompt = logits_of(*whole);
+  ASSERT_TRUE(whole->decode(tokens[0]).ok());
+  const std::vector<float> behind_token = logits_of(*whole);
+  int read = 0;
+  for (int64_t n = 0; n < 80; ++n) {
+    SCOPED_TRACE(n);
+    const auto session = open_session(*engine, {});
+    if (fails_behind(n, [&] { return session->prefill(tokens); })) continue;
+    EXPECT_EQ(logits_of(*session), behind_prompt);
+    if (fails_behind(n % 4, [&] { return session->decode(tokens[0]); })) continue;
+    EXPECT_EQ(logits_of(*session), behind_token);
+    ++read;
+  }
+  EXPECT_GT(read, 0);
+}
+
 TEST_F(Faults, LeakNothing) {
   const std::vector<int32_t> tokens = ei::random_tokens(1200, 4);
   const auto once = [&](int64_t succeeding) {

@@ -93,7 +93,7 @@ struct Side {
     const Status ran = stream->synchronize();
     EXPECT_TRUE(ran.ok()) << (ran.ok() ? "" : ran.error().message);
     std::vector<float> values(static_cast<size_t>(from.rows * from.cols), NAN);
-    stream->read(from, values.data());
+    EXPECT_TRUE(stream->read(from, values.data()).ok());
     return values;
   }
 

@@ -1,5 +1,5 @@
-// The rows of peak scores (row_peaks.h): queries to 8 bits, what those that rate find in their own segment and the first
-// block, and bounds of what they may find further back, by super-blocks. Isa: see row_peaks.h.
+// The rows of peak scores (row_peaks.h): queries to 8 bits, what those that rate find in their own segment and the
+// first block, and bounds of what they may find further back, by super-blocks. Isa: see row_peaks.h.
 #pragma once
 
 #include <algorithm>

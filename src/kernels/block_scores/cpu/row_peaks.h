@@ -3,9 +3,9 @@
 //
 // Rows are handled in tiles of 32 queries of 8 bits. Where only some rate, those are chosen and copied together. They
 // alone go on, each with its normaliser so far: what it finds in its own segment. A worker takes a tile and walks the
-// panels of all blocks, or of those whose super-blocks super_bounds most: the best product of each block goes to memory,
-// the normaliser is folded on the way. Then, with Z known, each block keeps the best of peak - Z. What a row finds
-// depends on nothing but the row and the keys.
+// panels of all blocks, or of those whose super-blocks super_bounds most: the best product of each block goes to
+// memory, the normaliser is folded on the way. Then, with Z known, each block keeps the best of peak - Z. What a row
+// finds depends on nothing but the row and the keys.
 //
 // An ISA is a struct of static members, in an unnamed namespace as in flash.h:
 //   static constexpr int kRows;                                         // of one product, divides kTileRows
