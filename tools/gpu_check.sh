@@ -9,7 +9,7 @@
 #   test       3    ei_gpu_test and ei_gpu_engine_test, then the stages parity, downloaded and server
 #   parity     0.5  every backend of the registry against libllama
 #   downloaded 1    SmolLM2 and gemma-3 beside the CPU: logits and greedy tokens
-#   server     2    the server's chaos and faults on the GPU (EI_CHAOS_SECONDS of each kind, default 20)
+#   server     3    the server's chaos and faults on the GPU (EI_CHAOS_SECONDS of each kind, default 60: long enough to see leaks)
 #   bench      1    `bench` on the embedded model and on every model that came
 #   attention  1    cuDNN's dense attention through torch, then attend_bench, in one call (docs/gpu.md, "Attention")
 #   flashinfer 1    its sparse prefill over the same lists, where the package is installed
@@ -28,6 +28,7 @@
 #   answers    2    what 8 bits do to answers, needles at 128k, and the stage adaptive
 #   llama      9    llama.cpp's CUDA backend on the same file; building it takes most of that and goes on where it stopped
 #   sanitize   60   compute-sanitizer: memcheck over everything, racecheck over a second build (docs/notes/gpu.md)
+#   all        50   every stage but sanitize
 # In PACK may lie besides: models (*.gguf, or in parts as `pack` cuts them, over several runs), a long text (books*.txt), lists
 # of labs/cuda/lists.py (*.lists; without them they are made of the text). The embedded model is taken from assets/ of the
 # current folder when source.tgz was packed without it (EI_CHECK_ASSETS=OFF).
@@ -173,13 +174,21 @@ stage_test() {
   stage_server
 }
 
+stage_all() {
+  local stage
+  for stage in build test bench attention flashinfer models fp8 fp8cache long256 long512 long1m kernels products shapes witness \
+    adaptive smollm gemma answers llama; do
+    "stage_$stage"
+  done
+}
+
 stage_parity() { run_test ei_parity_test --gtest_filter='Backends.*'; }
 
 # gtest_brief names no skipped test, and one may lack its model.
 stage_downloaded() { run_test ei_gpu_model_test --gtest_brief=0; }
 
 stage_server() {
-  EI_TEST_DEVICE=cuda EI_CHAOS_SECONDS=${EI_CHAOS_SECONDS:-20} run_test ei_serving_test --gtest_filter='ServerChaos.*:ServerFaults.*'
+  EI_TEST_DEVICE=cuda EI_CHAOS_SECONDS=${EI_CHAOS_SECONDS:-60} run_test ei_serving_test --gtest_filter='ServerChaos.*:ServerFaults.*'
 }
 
 # racecheck ends by an exception where warps trade registers, and does not see an order that goes through another lane: it
