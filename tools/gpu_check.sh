@@ -177,7 +177,7 @@ stage_test() {
 stage_all() {
   local stage
   for stage in build test bench attention flashinfer models fp8 fp8cache long256 long512 long1m kernels products shapes witness \
-    adaptive smollm gemma answers llama; do
+    smollm gemma answers llama; do
     "stage_$stage"
   done
 }
