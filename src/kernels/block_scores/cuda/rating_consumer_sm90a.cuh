@@ -113,7 +113,7 @@ struct RatingConsumer {
   __device__ __forceinline__ void wait_tile() { barrier_wait(&shared.full[at.stage], at.parity); }
   __device__ __forceinline__ void release(int stage) {
     __syncwarp();
-    if (lane() == 0) barrier_arrive(&shared.empty[stage]);
+    if (kLanesArriving == 32 || lane() == 0) barrier_arrive(&shared.empty[stage]);
   }
 
   // The best of each panel's keys, of one of a thread's rows: lane c of four gets panels kMine * c and following.

@@ -160,7 +160,7 @@ __global__ void __launch_bounds__(Config::kThreads, 1) rating_sm90a(const __grid
   if (threadIdx.x == 0) {
     for (int i = 0; i < Config::kStages; ++i) {
       barrier_init(&shared.full[i], 1);
-      barrier_init(&shared.empty[i], 8);
+      barrier_init(&shared.empty[i], 8 * kLanesArriving);
     }
     barrier_init_fence();
   }
