@@ -118,7 +118,7 @@ void CudaStream::peak_scores(const kernels::PeakScoreParams& params, std::span<c
       rating.segments[rating.num_active++] = static_cast<int32_t>(i);
       const bool full = rating.num_active == kernels::cuda::kMostSegments;
       // As many as fit beside each other, a single one in any case.
-      if (!full && kernels::cuda::rating_bytes(device_.traits(), rating) <= kernels::cuda::kRatedTogether) continue;
+      if (!full && kernels::cuda::rating_bytes(device_.traits(), rating) <= kernels::cuda::rated_together()) continue;
       const bool alone = rating.num_active == 1;
       if (!full && !alone) --rating.num_active;
       EI_RETURN_IF_ERROR(launch());

@@ -3,33 +3,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
-#include "gpu/engine/sides.h"
-#include "kv/store.h"
+#include "gpu/engine/rated_chunk.h"
+#include "kernels/block_scores/cuda/rating_cuda.h"
 
 namespace ei::testing {
 namespace {
 
 using kernels::BlockRows;
 
-struct Shape {
-  DType type = DType::kBF16;
-  int32_t head_dim = 64;
-  int32_t kv_heads = 2;
-  int32_t group = 3;
-  SegmentGrid grid{64, 8};
-  int64_t before = 640;  // tokens that are there
-  int64_t tokens = 230;  // of the chunk, from there on
-};
-
-std::string name_of(const Shape& s) {
-  return str_format("%s dim %d, %d x %d heads, segment %d, block %d, %lld behind %lld", dtype_name(s.type), s.head_dim,
-                    s.kv_heads, s.group, s.grid.segment, s.grid.block, static_cast<long long>(s.tokens),
-                    static_cast<long long>(s.before));
-}
-
-std::vector<Shape> shapes() {
-  std::vector<Shape> list;
+std::vector<RatedShape> shapes() {
+  std::vector<RatedShape> list;
   for (const int32_t head_dim : {64, 96, 128, 256}) list.push_back({.head_dim = head_dim});
   list.push_back({.type = DType::kF16, .head_dim = 128, .group = 4, .grid = {128, 16}, .before = 4096, .tokens = 256});
   list.push_back({.head_dim = 128, .kv_heads = 1, .group = 1, .grid = {64, 32}, .before = 1280, .tokens = 64});
@@ -39,104 +24,20 @@ std::vector<Shape> shapes() {
   return list;
 }
 
-// One layer's keys and the queries of a chunk, on one backend.
-struct Chunk {
-  Chunk(const std::string& name, const Shape& shape, const std::string& kernels)
-      : side(name, /*wide=*/true, kernels),
-        s(shape),
-        store(*side.backend,
-              {.layers = 1, .kv_heads = s.kv_heads, .head_dim = s.head_dim, .key_type = s.type, .value_type = s.type}) {
-    feed(s.before, 100);
-    q = feed(s.tokens, 200);
-    rows.grid = s.grid;
-    rows.kv_heads = s.kv_heads;
-    rows.first_segment = static_cast<int32_t>(s.before / s.grid.segment);
-    rows.num_segments = static_cast<int32_t>((s.before + s.tokens - 1) / s.grid.segment) - rows.first_segment + 1;
-    rows.stride = rows.visible(rows.num_segments - 1) + 3;
-    lists = int64_t{rows.kv_heads} * rows.num_segments;
-  }
+std::vector<RatedShape> rated_shapes() {
+  std::vector<RatedShape> list = shapes();
+  for (const int32_t head_dim : {64, 128}) list.push_back({.type = DType::kF8, .head_dim = head_dim, .group = 2});
+  return list;
+}
 
-  int32_t heads() const { return s.kv_heads * s.group; }
-
-  Matrix feed(int64_t tokens, uint64_t seed) {
-    EXPECT_TRUE(store.reserve(tokens).ok());
-    const int64_t width = int64_t{heads() + 2 * s.kv_heads} * s.head_dim;
-    // Some keys and queries stand out, as they do in models.
-    std::vector<float> values = normals(tokens * width, seed);
-    for (int64_t t = 0; t < tokens; t += 7)
-      for (int64_t i = 0; i < width; ++i) values[static_cast<size_t>(t * width + i)] *= 2;
-    const Matrix qkv = side.put(static_cast<int>(seed), values, tokens, width);
-    const std::vector<float> ones(static_cast<size_t>(tokens), 1.0f);
-    const std::vector<float> zeros(static_cast<size_t>(tokens), 0.0f);
-    const int64_t kv_width = int64_t{s.kv_heads} * s.head_dim;
-    const int64_t q_width = int64_t{heads()} * s.head_dim;
-    Stream& stream = *side.stream;
-    stream.rotate_append({.q = qkv.columns(0, q_width),
-                          .k = qkv.columns(q_width, kv_width),
-                          .v = qkv.columns(q_width + kv_width, kv_width),
-                          .rope = {.cos = static_cast<const float*>(stream.stage(ones.data(), ones.size() * 4)),
-                                   .sin = static_cast<const float*>(stream.stage(zeros.data(), zeros.size() * 4)),
-                                   .dims = 2},
-                          .append = store.append(0, tokens)});
-    EXPECT_TRUE(stream.synchronize().ok());
-    return qkv.columns(0, q_width);
-  }
-
-  // Scores of all lists, and samples.
-  std::vector<float> rate(const std::vector<BlockRanking>& rankings, bool sampled_only,
-                          std::vector<AttentionSample>& samples) {
-    Stream& stream = *side.stream;
-    const kernels::KeyIndexShape keys{
-        .heads = heads(), .kv_heads = s.kv_heads, .head_dim = s.head_dim, .key_type = s.type, .grid = s.grid};
-    const int64_t length = s.before + s.tokens;
-    const kernels::KeyIndexBytes bytes = side.backend->key_index_bytes(keys, length, lists / s.kv_heads);
-    const Buffer kept = side.backend->allocate(static_cast<size_t>(std::max<int64_t>(bytes.kept, 1))).value();
-    const Buffer passing = side.backend->allocate(static_cast<size_t>(std::max<int64_t>(bytes.passing, 1))).value();
-    const kernels::KeyIndex index{
-        .shape = keys, .kept = kept.data(), .passing = passing.data(), .kept_tokens = length, .passing_tokens = length};
-    const int64_t supers = length / (int64_t{kernels::blocks_per_super(s.grid)} * s.grid.block);
-    for (const int64_t first : {int64_t{0}, supers / 2})  // in two steps, as a prompt that grows
-      stream.pack_keys({.kv = store.view(0),
-                        .index = index,
-                        .first = 0,
-                        .length = length,
-                        .block = s.grid.block,
-                        .first_super = first,
-                        .supers = first == 0 ? supers / 2 : supers,
-                        .out = {}});
-    auto* ranking = reinterpret_cast<BlockRanking*>(stream.shared(kSlots[1], 16 * lists).value());
-    std::copy(rankings.begin(), rankings.end(), ranking);
-    auto* found = reinterpret_cast<AttentionSample*>(stream.shared(kSlots[2], 16 * lists).value());
-    const Matrix scores =
-        side.put(3, std::vector<float>(static_cast<size_t>(lists * rows.stride), -5.0f), lists, rows.stride);
-    stream.peak_scores({.rows = rows,
-                        .q = q.data,
-                        .q_stride = q.stride,
-                        .tokens = s.tokens,
-                        .first_position = static_cast<int32_t>(s.before),
-                        .num_heads = heads(),
-                        .scale = 1.0f / std::sqrt(static_cast<float>(s.head_dim)),
-                        .kv = store.view(0),
-                        .index = index,
-                        .keys = {},
-                        .ranking = ranking,
-                        .sampled_only = sampled_only,
-                        .most_queries = s.group,
-                        .scores = scores.data,
-                        .samples = found},
-                       std::vector<uint8_t>(static_cast<size_t>(rows.num_segments), 1));
-    std::vector<float> result = side.get(scores);
-    samples.assign(found, found + lists);
-    return result;
-  }
-
-  Side side;
-  Shape s;
-  kv::Store store;
-  Matrix q;
-  BlockRows rows;
-  int64_t lists = 0;
-};
+// The same chunk by the reference, which reads a cache in fp8 as its rows in f16.
+RatedChunk reference_of(const RatedChunk& ours) {
+  RatedShape shape = ours.s;
+  shape.type = host_type(shape.type);
+  RatedChunk reference("reference", shape, "");
+  if (shape.type != ours.s.type) reference.take_rows_of(ours);
+  return reference;
+}
 
 struct CudaRating : ::testing::TestWithParam<const char*> {
   void SetUp() override { EI_NEEDS_GPU(); }
@@ -144,18 +45,18 @@ struct CudaRating : ::testing::TestWithParam<const char*> {
 INSTANTIATE_TEST_SUITE_P(Kernels, CudaRating, ::testing::Values("", "portable"),
                          [](const auto& test) { return *test.param != 0 ? test.param : "fastest"; });
 
-bool slow(const Shape& s, const char* kernels) { return *kernels != 0 && s.before > 5000; }
+bool slow(const RatedShape& s, const char* kernels) { return *kernels != 0 && s.before > 5000; }
 
 // The fastest kernels round queries and keys to 8 bits, as the CPU's do: the same distances are allowed.
 bool rounds(const char* kernels) { return *kernels == 0; }
 
 TEST_P(CudaRating, SamplesAreTheReferences) {
-  for (const Shape& s : shapes()) {
+  for (const RatedShape& s : rated_shapes()) {
     if (slow(s, GetParam())) continue;
     for (const Sampling sampling : {Sampling::kMean, Sampling::kHeads}) {
       SCOPED_TRACE(::testing::Message() << name_of(s) << " sampling " << static_cast<int>(sampling));
-      Chunk ours("cuda", s, GetParam());
-      Chunk reference("reference", s, "");
+      RatedChunk ours("cuda", s, GetParam());
+      RatedChunk reference = reference_of(ours);
       const std::vector<BlockRanking> rankings(static_cast<size_t>(ours.lists), {.latest = true, .sampling = sampling});
       std::vector<AttentionSample> samples;
       std::vector<AttentionSample> expected;
@@ -176,11 +77,11 @@ TEST_P(CudaRating, SamplesAreTheReferences) {
 
 // Rankings of all kinds side by side. Where rows or candidates are chosen, near ties may fall otherwise.
 TEST_P(CudaRating, ScoresAreTheReferences) {
-  for (const Shape& s : shapes()) {
+  for (const RatedShape& s : rated_shapes()) {
     if (slow(s, GetParam())) continue;
     SCOPED_TRACE(name_of(s));
-    Chunk ours("cuda", s, GetParam());
-    Chunk reference("reference", s, "");
+    RatedChunk ours("cuda", s, GetParam());
+    RatedChunk reference = reference_of(ours);
     const int32_t some = s.grid.segment / 3;
     const auto candidates = static_cast<int32_t>(s.before / s.grid.block / 2);
     const std::vector<BlockRanking> kinds = {
@@ -231,6 +132,40 @@ TEST_P(CudaRating, ScoresAreTheReferences) {
   }
 }
 
+// Which segments fit beside each other is a matter of memory alone.
+TEST_P(CudaRating, IsTheSameInRounds) {
+  struct Limit {
+    explicit Limit(size_t bytes) { kernels::cuda::rate_together_in(bytes); }
+    ~Limit() { kernels::cuda::rate_together_in(0); }
+  };
+  for (const RatedShape& s : {shapes()[0], shapes()[4], RatedShape{.type = DType::kF8, .head_dim = 128}}) {
+    SCOPED_TRACE(name_of(s));
+    RatedChunk chunk("cuda", s, GetParam());
+    const auto candidates = static_cast<int32_t>(s.before / s.grid.block / 2);
+    const std::vector<BlockRanking> kinds = {
+        {.rows = s.grid.segment / 3, .candidates = candidates, .queries = GroupQuery::kEach},
+        {.queries = GroupQuery::kLeastLocal},
+        {.latest = true},
+        {.candidates = candidates, .queries = GroupQuery::kMean}};
+    std::vector<BlockRanking> rankings;
+    for (size_t i = 0; i < static_cast<size_t>(chunk.lists); ++i) rankings.push_back(kinds[i % kinds.size()]);
+    const std::vector<BlockRanking> sampled(rankings.size(), {.latest = true, .sampling = Sampling::kHeads});
+    std::vector<AttentionSample> samples;
+    std::vector<AttentionSample> unused;
+    chunk.rate(sampled, true, samples);
+    const std::vector<float> scores = chunk.rate(rankings, false, unused);
+    // One by one, and some of four together.
+    for (const size_t bytes : {size_t{1}, size_t{300} << 10, size_t{500} << 10}) {
+      SCOPED_TRACE(bytes);
+      const Limit limit(bytes);
+      std::vector<AttentionSample> in_rounds;
+      chunk.rate(sampled, true, in_rounds);
+      EXPECT_EQ(std::memcmp(in_rounds.data(), samples.data(), samples.size() * sizeof(AttentionSample)), 0);
+      EXPECT_EQ(chunk.rate(rankings, false, unused), scores);
+    }
+  }
+}
+
 TEST(CudaSelect, ListsAreTheReferences) {
   EI_NEEDS_GPU();
   for (const int32_t first : {0, 3, 40}) {
@@ -277,13 +212,13 @@ TEST(CudaSelect, ListsAreTheReferences) {
 
 TEST(CudaMidrange, ScoresAndEntropiesAreTheReferences) {
   EI_NEEDS_GPU();
-  for (const Shape& s : shapes()) {
+  for (const RatedShape& s : shapes()) {
     if (s.before > 5000) continue;
     SCOPED_TRACE(name_of(s));
     std::vector<std::vector<float>> results[2];
     int at = 0;
     for (const char* name : {"cuda", "reference"}) {
-      Chunk chunk(name, s, "");
+      RatedChunk chunk(name, s, "");
       Stream& stream = *chunk.side.stream;
       const int64_t blocks = (s.before + s.tokens) / s.grid.block;
       const int64_t width = int64_t{s.kv_heads} * s.head_dim;

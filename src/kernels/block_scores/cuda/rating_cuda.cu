@@ -1,5 +1,6 @@
 // The launches of rating_cuda.h: memory laid out, steps in their order.
 #include <algorithm>
+#include <atomic>
 
 #include "base/check.h"
 #include "kernels/block_scores/cuda/rating_work.cuh"
@@ -8,6 +9,8 @@ namespace ei::kernels::cuda {
 namespace {
 
 constexpr float kLog2E = 1.44269504f;
+
+std::atomic<size_t> together_in = kRatedTogether;
 
 class Carve {
  public:
@@ -80,6 +83,10 @@ int multiply(const DeviceTraits& traits, const RatingArgs& args, Products kind, 
 
 }  // namespace
 
+size_t rated_together() { return together_in; }
+
+void rate_together_in(size_t bytes) { together_in = bytes > 0 ? bytes : kRatedTogether; }
+
 bool rates_fast(const DeviceTraits& traits, const DevicePages& pages, int32_t block) {
   const int32_t parts = block / kPanelKeys;
   const int32_t most = pages.shape.head_dim == 256 ? 2 : 4;
@@ -106,7 +113,7 @@ size_t rating_bytes_at(const DeviceTraits& traits, const RatingParams& params, i
   last.num_active = 1;
   const size_t one = rating_bytes(traits, last);
   const auto together = static_cast<size_t>(std::clamp<int64_t>(segments, 1, kMostSegments));
-  return std::max(one, std::min(together * one, kRatedTogether));
+  return std::max(one, std::min(together * one, rated_together()));
 }
 
 int64_t rating_estimate(const DeviceTraits& traits, const DevicePages& pages, const KeyIndexShape& shape,

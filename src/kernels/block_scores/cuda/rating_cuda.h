@@ -21,6 +21,9 @@ namespace ei::kernels::cuda {
 inline constexpr int kMostSegments = 32;  // of one launch
 // Memory for the peaks of segments that are rated together; a single one may need more.
 inline constexpr size_t kRatedTogether = size_t{2} << 30;
+size_t rated_together();
+// For tests: so many bytes in its place; 0: that again.
+void rate_together_in(size_t bytes);
 
 // Everything a pointer here leads to is device memory, or host memory that the device reads.
 struct RatingParams {
@@ -37,7 +40,7 @@ struct RatingParams {
   const DeviceKvHead* heads = nullptr;
   const void* index = nullptr;  // launch_pack_supers() filled it
   int64_t index_supers = 0;     // whole panels of super-blocks per kv_head, in super-blocks
-  RoundedKeys rounded;          // that peaks are rated by; without, by those of the cache
+  RoundedKeys rounded = {};     // that peaks are rated by; without, by those of the cache
   const BlockRanking* ranking = nullptr;
   int64_t most_queries = 1;
   bool weighs_heads = true;
