@@ -13,9 +13,9 @@
 #   bench      1    `bench` on the embedded model and on every model that came
 #   attention  1    cuDNN's dense attention through torch, then attend_bench, in one call (docs/gpu.md, "Attention")
 #   flashinfer 1    its sparse prefill over the same lists, where the package is installed
-#   models     4    whole requests of 32k, 64k and 128k, method against method ("Sparse prompts")
-#   fp8        2    128k with products in 8 bits on both sides; fp8cache  1  with the cache in 8 bits
-#   long256    2    256k, full attention once and a sparse prompt three times
+#   models     6    whole requests of 32k, 64k and 128k, method against method ("Sparse prompts")
+#   fp8        3    128k with products in 8 bits on both sides; fp8cache  1  with the cache in 8 bits
+#   long256    2    256k, full attention once and a sparse prompt five times
 #   long512    4    512k, full attention and a sparse prompt once: what a million dense tokens are reckoned from
 #   long1m     3    a million tokens, sparse, cache in fp8
 #   kernels    4    every kernel's time in a sparse prompt of 128k, 256k and a million tokens (labs/cuda/kernel_times.cpp)
@@ -28,7 +28,7 @@
 #   answers    2    what 8 bits do to answers, needles at 128k, and the stage adaptive
 #   llama      9    llama.cpp's CUDA backend on the same file; building it takes most of that and goes on where it stopped
 #   sanitize   60   compute-sanitizer: memcheck over everything, racecheck over a second build (docs/notes/gpu.md)
-#   all        50   every stage but sanitize
+#   all        53   every stage but sanitize
 # In PACK may lie besides: models (*.gguf, or in parts as `pack` cuts them, over several runs), a long text (books*.txt), lists
 # of labs/cuda/lists.py (*.lists; without them they are made of the text). The embedded model is taken from assets/ of the
 # current folder when source.tgz was packed without it (EI_CHECK_ASSETS=OFF).
@@ -36,7 +36,7 @@
 # EI_CHECK_TEXT (a file), EI_CHECK_LLAMA_CUDA=ON (llama.cpp's CUDA backend).
 # Environment of run: EI_CHECK_DIR (where it builds, default /tmp/ei-gpu-check), EI_CHECK_TARGETS, EI_CHECK_FILTER (of the
 # backend's tests), EI_CHECK_SHAPES (presets of make_gguf for models, default llama-3.1-8b), EI_CHECK_LENGTHS (of their prompts),
-# EI_CHECK_ROUNDS (of models and fp8, default 3; of long1m, 1).
+# EI_CHECK_ROUNDS (of models, fp8 and long256, default 5; of long1m, 1).
 # EI_CHECK_BUILD: a build folder made on another machine of this architecture; then nothing is built, the current folder is
 # the source, and racecheck wants EI_CHECK_RACE_BUILD as well.
 set -euo pipefail

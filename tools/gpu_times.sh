@@ -70,7 +70,7 @@ stage_models() {
   methods=full,$sparse
   [ ${#trace[@]} = 0 ] || methods+=,entropyinfer:kv-budget=1024@samples,entropyinfer@lists
   for shape in ${EI_CHECK_SHAPES:-llama-3.1-8b}; do
-    whole_requests "$shape" -r "${EI_CHECK_ROUNDS:-3}" --methods "$methods" --lengths "${EI_CHECK_LENGTHS:-32668,65436,130972}"
+    whole_requests "$shape" -r "${EI_CHECK_ROUNDS:-5}" --methods "$methods" --lengths "${EI_CHECK_LENGTHS:-32668,65436,130972}"
   done
 }
 
@@ -79,7 +79,7 @@ stage_fp8() {
   find_trace
   methods=full,$sparse
   [ ${#trace[@]} = 0 ] || methods+=,entropyinfer@lists
-  whole_requests llama-3.1-8b -r "${EI_CHECK_ROUNDS:-3}" --methods "$methods" --lengths 130972 --products fp8
+  whole_requests llama-3.1-8b -r "${EI_CHECK_ROUNDS:-5}" --methods "$methods" --lengths 130972 --products fp8
 }
 
 stage_fp8cache() {
@@ -94,14 +94,15 @@ long_requests() {
   find_trace
   whole_requests llama-3.1-8b --lengths "$1" --methods "full,$sparse" --first-rounds 1 "${@:2}"
 }
-stage_long256() { long_requests 262044 -r 3; }
+stage_long256() { long_requests 262044 -r "${EI_CHECK_ROUNDS:-5}"; }
 stage_long512() { long_requests 524188 -r 1; }
 
-# Beside decoded weights a million tokens fit in 8 bits alone, and nobody waits for full attention.
+# Beside decoded weights a million tokens fit in 8 bits alone, and nobody waits for full attention. The cache is compressed
+# behind 64 generated tokens.
 stage_long1m() {
   local sparse trace
   find_trace
-  whole_requests llama-3.1-8b -r "${EI_CHECK_ROUNDS:-1}" -n 40 --methods "$sparse" --lengths 1000000 --cache fp8
+  whole_requests llama-3.1-8b -r "${EI_CHECK_ROUNDS:-1}" -n 100 --methods "$sparse" --lengths 1000000 --cache fp8
 }
 
 # The short request that warms up and the trace's own prompt are among the kernels.

@@ -46,7 +46,8 @@ struct Settings {
 struct Request {
   double prompt_s = 0;
   double answer_s = 0;
-  double memory = 0;  // bytes taken on the device
+  double memory = 0;  // bytes taken on the device, the prompt read
+  double held = 0;    // the same at the end, behind a compression
   SessionStats stats;
   double total_s() const { return prompt_s + answer_s; }
 };
@@ -99,6 +100,7 @@ Result<Request> ask(const Engine& engine, const Settings& settings, int64_t leng
   begun = now_s();
   for (int64_t i = 0; i < settings.generate; ++i) EI_RETURN_IF_ERROR(session->decode(tokens[static_cast<size_t>(i)]));
   request.answer_s = now_s() - begun;
+  request.held = before - static_cast<double>(engine.backend().free_memory());
   request.stats = session->stats();
   return request;
 }
@@ -148,12 +150,12 @@ void print(int64_t length, const std::string& name, const std::vector<Request>& 
   const auto compressed = static_cast<double>(stats.compressed_tokens);
   std::printf(
       "| %lld | %s | %.3f | %.2f | %.3f | %.2f | %.3f | %.3f | %.3f | %.3f | %.3f | %.3f | %.3f | %.0f | %.0f | %.1f "
-      "|\n",
+      "| %.1f |\n",
       static_cast<long long>(length), name.c_str(), total, pick(first, total_of) / total, prompt,
       pick(first, prompt_of) / prompt, products, attention, measuring, choosing,
       prompt - products - attention - measuring - choosing, compressing, stats.density(),
       per_second(static_cast<double>(stats.generated_tokens) - compressed, stats.full_s),
-      per_second(compressed, stats.compressed_s), requests.back().memory / (1 << 30));
+      per_second(compressed, stats.compressed_s), requests.back().memory / (1 << 30), requests.back().held / (1 << 30));
   std::fflush(stdout);
 }
 
@@ -173,8 +175,9 @@ Status run(const Settings& settings) {
   }
   std::printf(
       "| tokens | method | all s | ratio | prompt s | ratio | products | attention | measuring | choosing | rest | "
-      "compressing | density | tok/s whole cache | tok/s compressed | GiB |\n|---|---|---|---|---|---|---|---|---|---|"
-      "---|---|---|---|---|---|\n");
+      "compressing | density | tok/s whole cache | tok/s compressed | GiB | GiB at the end "
+      "|\n|---|---|---|---|---|---|---|---|---|---|"
+      "---|---|---|---|---|---|---|\n");
   bool cold = true;
   for (const int64_t length : settings.lengths) {
     std::map<std::string, std::unique_ptr<Recorded>> traces;

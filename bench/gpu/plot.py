@@ -20,7 +20,7 @@ def rows(paths):
     for path in paths:
         for line in open(path):
             cells = [cell.strip() for cell in line.strip().strip('|').split('|')]
-            if len(cells) == 16 and cells[0].isdigit() and cells[1] in COLOURS:
+            if len(cells) >= 16 and cells[0].isdigit() and cells[1] in COLOURS:
                 found[(cells[1], int(cells[0]))] = (float(cells[2]), float(cells[15]))
     return found
 

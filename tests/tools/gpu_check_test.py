@@ -13,8 +13,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = ("entropyinfer make_gguf device_bench device_kld attend_bench product_algorithms ei_gpu_test ei_gpu_engine_test "
             "ei_gpu_model_test ei_parity_test ei_serving_test kernel_times.so").split()
 MODELS = ("SmolLM2-135M-Instruct-Q4_1.gguf", "gemma-3-270m-Q4_K_M.gguf")
-# Stages that need a compiler or an hour.
-ELSEWHERE = ("build", "sanitize")
+# Stages that need a compiler or an hour, and the one that is made of the others.
+ELSEWHERE = ("build", "sanitize", "all")
 
 
 def stages():
@@ -85,6 +85,14 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(len(re.findall("(?m)^timed device_bench .*-n 1 ", calls)), 3)
         self.assertIn("flashinfer_sparse.py", calls)
         self.assertEqual(re.findall("left out: (.*)", output), ["packed without EI_CHECK_LLAMA_CUDA=ON"])
+
+    def test_all_runs_every_program(self):
+        code, output, calls = self.run_stages("all")
+        self.assertEqual(code, 0, output)
+        for program in PROGRAMS:
+            if program != "kernel_times.so":
+                self.assertIn(program + " ", calls)
+        self.assertRegex(calls, "device_bench .*-n 100 --methods entropyinfer@samples --lengths 1000000")
 
     def test_says_what_a_stage_lacks(self):
         code, output, calls = self.run_stages("long1m", "flashinfer", "gemma", "attention", text=False)
