@@ -6,6 +6,7 @@
 #include <mutex>
 #include <thread>
 
+#include "eval/items/choices.h"
 #include "eval/items/item_hash.h"
 #include "eval/metrics.h"
 
@@ -43,18 +44,11 @@ Result<Generated> generate_greedily(Session& session, int64_t most) {
 
 // Which of the letters is the likeliest to come next.
 Result<std::string> likeliest_letter(const Item& item, Session& session) {
-  std::string best;
-  float most = 0;
-  for (const std::string& letter : item.choices) {
-    EI_ASSIGN_OR_RETURN(const Tokens tokens, session.engine().tokenizer().tokenize(letter, {}));
-    if (tokens.empty()) continue;
-    const float logit = session.logits()[static_cast<size_t>(tokens[0])];
-    if (best.empty() || logit > most) {
-      best = letter;
-      most = logit;
-    }
-  }
-  return best;
+  EI_ASSIGN_OR_RETURN(const Tokens tokens, choice_tokens(item, session.engine().tokenizer()));
+  const auto logit = [&](text::Token token) { return session.logits()[static_cast<size_t>(token)]; };
+  const auto best =
+      std::max_element(tokens.begin(), tokens.end(), [&](text::Token a, text::Token b) { return logit(a) < logit(b); });
+  return item.choices[static_cast<size_t>(best - tokens.begin())];
 }
 
 class ItemRun {
