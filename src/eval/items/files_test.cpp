@@ -87,6 +87,25 @@ TEST_F(ItemFiles, TakeClassesFromEitherForm) {
   }
 }
 
+TEST_F(ItemFiles, OfLongBenchScoreChineseClassesAndCode) {
+  const json lsht = {{"dataset", "lsht"},
+                     {"context", "新闻内容：……\n类别：体育\n"},
+                     {"input", "新闻内容：……\n类别："},
+                     {"answers", {"农业、农村"}},
+                     {"all_classes", {"农业、农村", "体育", "教育"}}};
+  const Item news = only("longbench:" + write("lsht.jsonl", lsht.dump() + "\n"));
+  const auto score = [](const Item& item, const char* said) {
+    return item.metric == nullptr ? -1 : score_of(*item.metric, item.turns.at(0).gold, said);
+  };
+  EXPECT_EQ(score(news, "\n农业、农村\n新闻内容：体育"), 1);
+  EXPECT_EQ(score(news, "农业、农村，教育"), 0.5);
+  EXPECT_EQ(score(news, "体育"), 0);
+  const json lcc = {{"dataset", "lcc"}, {"context", "# 打招呼\n"}, {"input", ""}, {"answers", {"print(\"你好\")"}}};
+  const Item code = only("longbench:" + write("lcc.jsonl", lcc.dump() + "\n"));
+  EXPECT_EQ(score(code, "# 打招呼\nprint(\"你好\")\nprint(1)"), 1);
+  EXPECT_EQ(score(code, "print(\"您好\")"), 0.91) << "10 of 11 characters: 20 / 22";
+}
+
 TEST_F(ItemFiles, OfInfiniteBenchAskForTheLetterOfAnOption) {
   const json options = {"red", "blue", "green", "white"};
   for (const json& answer : {json("green"), json{"green"}, json{"green", "C"}, json("C")}) {

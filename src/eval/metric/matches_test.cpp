@@ -41,6 +41,19 @@ TEST(Classes, OfWhichOneNamesAnotherCountOnce) {
   EXPECT_EQ(class_score("Other Date", {"Other", "Date", "Other Date"}, "Other Date"), 0.5);
 }
 
+TEST(Classes, InChineseAreFoundInWhateverStandsAroundThem) {
+  const std::vector<std::string> classes = {"农业、农村", "体育", "经济", "财政、金融", "教育"};
+  EXPECT_EQ(class_score("体育", classes, "类别：体育。"), 1) << "no spaces between words";
+  EXPECT_EQ(class_score("农业、农村", classes, "农业、农村"), 1);
+  EXPECT_EQ(class_score("农业、农村", classes, "农业"), 0) << "a part of its name is not its name";
+  EXPECT_EQ(class_score("教育", classes, "体育和教育"), 0.5);
+  EXPECT_EQ(class_score("教育", classes, "体育、经济，还有教育"), 1.0 / 3.0);
+  EXPECT_EQ(class_score("体育", classes, "育体"), 0) << "the same characters in another order";
+  // One name within another: that of the right one is forgiven, the longer wrong one is not.
+  EXPECT_EQ(class_score("农业、农村", {"农业", "农业、农村"}, "农业、农村"), 1);
+  EXPECT_EQ(class_score("农业", {"农业", "农业、农村"}, "农业、农村"), 0.5);
+}
+
 TEST(Numbers, AreAShareOfThoseSaid) {
   EXPECT_EQ(number_share("Paragraph 12", "Paragraph 12"), 1);
   EXPECT_EQ(number_share("Paragraph 1", "Paragraph 12"), 0);
@@ -57,6 +70,16 @@ TEST(Code, ComparesTheFirstLineThatIsNoComment) {
   EXPECT_EQ(code_similarity("a", "ab"), 0.67);
   EXPECT_EQ(code_similarity("a", "# a"), 0);
   EXPECT_EQ(code_similarity("a", ""), 0);
+}
+
+TEST(Code, IsComparedByCharacters) {
+  // print("你好") and print("您好"), 11 characters each, 10 of them in common: 2 * 10 / 22 = 0.909.
+  EXPECT_EQ(code_similarity("print(\"你好\")", "print(\"您好\")"), 0.91) << "by bytes it would be 0.8";
+  // 姓名 = 1 and 名 = 1, 6 and 5 characters, 5 in common: 2 * 5 / 11 = 0.909.
+  EXPECT_EQ(code_similarity("姓名 = 1", "名 = 1"), 0.91);
+  EXPECT_EQ(code_similarity("名 = 1", "// 名字\n# 注释\n```\n名 = 1\n"), 1) << "comments and fences are passed over";
+  EXPECT_EQ(code_similarity("名 = 1", "名 = 1  # 注释"), 0) << "as in the script, a comment behind the code too";
+  EXPECT_EQ(code_similarity("甲乙", "丙丁"), 0);
 }
 
 TEST(Letter, IsReadFromTheSentenceThatWasAskedFor) {

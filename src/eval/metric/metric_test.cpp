@@ -43,6 +43,13 @@ TEST(Metrics, OfShortAnswersLookAtTheFirstLineOnly) {
   EXPECT_NEAR(score("rouge_l_line", gold, "red\nblue"), 1, 1e-6);
 }
 
+TEST(Metrics, OfChineseClassesAndCodeTakeTheLineThatCounts) {
+  const Gold news{.answers = {"体育"}, .classes = {"体育", "财政、金融"}};
+  EXPECT_EQ(score("class", news, "\n\n体育\n\n新闻内容：财政、金融"), 1);
+  EXPECT_EQ(score("class", news, "财政、金融\n体育"), 0) << "the second line is the next example's";
+  EXPECT_EQ(score("code", {.answers = {"return 名字"}, .classes = {}}, "\n# 返回\nreturn 名字\n"), 1);
+}
+
 TEST(Metrics, CountPartsOrAlternatives) {
   const Gold gold{.answers = {"12", "34"}, .classes = {}};
   EXPECT_EQ(score("found", gold, "12"), 0.5);
