@@ -4,6 +4,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace ei::eval {
 namespace {
@@ -13,12 +14,15 @@ using Json = nlohmann::json;
 constexpr FileKind kKinds[] = {
     {"longbench", "LongBench v1: context, input, answers, dataset; or prompt, gold, task (MiniLongBench)"},
     {"longbench2", "LongBench v2: context, question, choice_A to choice_D, answer"},
-    {"infinitebench", "InfiniteBench but code_run, math_calc: context, input, answer; the file's name says the task"},
+    {"infinitebench", "InfiniteBench: context, input, answer; the file's name says which of its twelve tasks"},
     {"jsonl", "context, question, answers; perhaps task, metric, max_new_tokens"},
 };
 constexpr int64_t kStandardAnswer = 64;
 constexpr std::string_view kLetters = "ABCD";
 constexpr const char* kBrokenFunction = "Exactly one function of the code above has an error that makes it crash.";
+constexpr const char* kEveryValue =
+    "Calculate the expression above from left to right: its first number, and the value after every operation. Answer "
+    "with the list of these numbers alone; that of 8 - 3 + 2 - 4 is [8, 5, 7, 3].";
 
 std::string text_at(const Json& object, const char* key) {
   const auto found = object.find(key);
@@ -26,13 +30,14 @@ std::string text_at(const Json& object, const char* key) {
   return found->is_string() ? found->get<std::string>() : found->dump();
 }
 
-// One text, or a list of them.
+// One text, or a list of them, or a list with nothing in it but that list.
 std::vector<std::string> texts_at(const Json& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end() || found->is_null()) return {};
   if (!found->is_array()) return {text_at(object, key)};
+  const Json& list = found->size() == 1 && found->front().is_array() ? found->front() : *found;
   std::vector<std::string> texts;
-  for (const Json& one : *found) texts.push_back(one.is_string() ? one.get<std::string>() : one.dump());
+  for (const Json& one : list) texts.push_back(one.is_string() ? one.get<std::string>() : one.dump());
   return texts;
 }
 
@@ -129,34 +134,54 @@ Result<Choices> listed_choices(const Json& object) {
   return choices;
 }
 
-Result<Item> infinite_item(const Json& object, const std::string& path) {
-  struct Set {
-    std::string_view metric;
-    int64_t max_new;     // as the benchmark has it
-    bool whole = false;  // the answer is right as a whole or not at all
-  };
-  static const std::map<std::string, Set> sets = {
-      {"passkey", {"first_number", 6, true}},
-      {"number_string", {"first_number", 12, true}},
-      {"kv_retrieval", {"word", 50, true}},
-      {"math_find", {"math", 3, true}},
+// As the benchmark has it: how an answer of a task is scored, and how many tokens it may take.
+struct InfiniteSet {
+  std::string_view metric;
+  int64_t max_new;
+  AnswerRoom room = AnswerRoom::kGiven;
+};
+
+const std::map<std::string, InfiniteSet>& infinite_sets() {
+  static const std::map<std::string, InfiniteSet> sets = {
+      {"passkey", {"first_number", 6, AnswerRoom::kWhole}},
+      {"number_string", {"first_number", 12, AnswerRoom::kWhole}},
+      {"kv_retrieval", {"word", 50, AnswerRoom::kWhole}},
+      {"math_find", {"math", 3, AnswerRoom::kWhole}},
+      {"math_calc", {"leading_numbers", 30000, AnswerRoom::kList}},
       {"longbook_qa_eng", {"f1", 40}},
       {"longbook_qa_chn", {"f1_zh", 40}},
       {"longbook_sum_eng", {"rouge_l", 1200}},
       {"longbook_choice_eng", {"letter", 40}},
       {"longdialogue_qa_eng", {"found_any", 40}},
+      {"code_run", {"last_integer", 5, AnswerRoom::kWhole}},
       {"code_debug", {"letter", 5}},
   };
+  return sets;
+}
+
+// Files of code_run ask in `input`, earlier ones say which call is meant; those of math_calc ask nothing.
+Result<std::string> infinite_question(const Json& object, const std::string& task) {
+  if (task == "math_calc") return std::string(kEveryValue);
+  std::string question = text_at(object, "input");
+  if (task != "code_run" || !question.empty()) return question;
+  const std::string call = text_at(object, "func_call");
+  if (call.empty()) return Error{ErrorKind::kUsage, "neither input nor func_call says what to compute"};
+  return "What does " + call + " return? Answer with that number alone.";
+}
+
+Result<Item> infinite_item(const Json& object, const std::string& path) {
   Item item;
   item.task = stem_of(path);
-  const auto set = sets.find(item.task);
-  if (set == sets.end())
-    return make_error(ErrorKind::kUsage,
-                      "no scored task of InfiniteBench is called '%s'; code_run and math_calc are not scored",
-                      one_line(item.task).c_str());
+  const auto set = infinite_sets().find(item.task);
+  if (set == infinite_sets().end()) {
+    std::string names;
+    for (const auto& [name, one] : infinite_sets()) names += (names.empty() ? "" : ", ") + name;
+    return make_error(ErrorKind::kUsage, "no task of InfiniteBench is called '%s', as the file is; there are %s",
+                      one_line(item.task).c_str(), names.c_str());
+  }
   EI_ASSIGN_OR_RETURN(item.metric, find_metric(set->second.metric));
   item.max_new = set->second.max_new;
-  item.whole_answer = set->second.whole;
+  item.room = set->second.room;
   item.context = text_at(object, "context");
   if (set->second.metric == "letter") {
     EI_ASSIGN_OR_RETURN(Choices choices, listed_choices(object));
@@ -164,7 +189,8 @@ Result<Item> infinite_item(const Json& object, const std::string& path) {
     ask_for_letter(choices, item);
     return item;
   }
-  item.turns = {{.question = text_at(object, "input"), .gold = {.answers = texts_at(object, "answer")}}};
+  EI_ASSIGN_OR_RETURN(std::string question, infinite_question(object, item.task));
+  item.turns = {{.question = std::move(question), .gold = {.answers = texts_at(object, "answer")}}};
   return item;
 }
 

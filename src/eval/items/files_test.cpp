@@ -137,14 +137,48 @@ TEST_F(ItemFiles, OfInfiniteBenchAskWhichFunctionIsBroken) {
   EXPECT_EQ(item.max_new, 5);
 }
 
-TEST_F(ItemFiles, OfInfiniteBenchNameTheTasksThatAreNotScored) {
-  for (const char* task : {"code_run", "math_calc", "other"}) {
-    const json object = {{"context", "c"}, {"input", "q"}, {"answer", 3}};
-    const auto items = read_item_file("infinitebench:" + write(std::string(task) + ".jsonl", object.dump() + "\n"));
-    ASSERT_FALSE(items.ok()) << task;
-    EXPECT_NE(items.error().message.find(std::string("is called '") + task + "'"), std::string::npos);
-    EXPECT_NE(items.error().message.find("code_run and math_calc are not scored"), std::string::npos);
+TEST_F(ItemFiles, OfInfiniteBenchAskWhatACallReturns) {
+  const std::string asked = "Please give me the exact number of the return value of func_1(-3).";
+  const json object = {{"context", "def func_1(x): return x - 1"}, {"input", asked}, {"answer", {-4}}};
+  const Item item = only("infinitebench:" + write("code_run.jsonl", object.dump() + "\n"));
+  ASSERT_NE(item.metric, nullptr);
+  EXPECT_EQ(item.turns.at(0).question, asked);
+  EXPECT_EQ(item.max_new, 5);
+  EXPECT_EQ(score_of(*item.metric, item.turns[0].gold, " -4."), 1);
+  EXPECT_EQ(score_of(*item.metric, item.turns[0].gold, "-4 or 4"), 0);
+  // As earlier files have it, and the answer without a list.
+  const json earlier = {{"context", "c"}, {"func", "func_1"}, {"func_call", "func_1(-3)"}, {"answer", -4}};
+  const Item other = only("infinitebench:" + write("code_run.jsonl", earlier.dump() + "\n"));
+  EXPECT_NE(other.turns.at(0).question.find("func_1(-3)"), std::string::npos);
+  EXPECT_EQ(score_of(*other.metric, other.turns[0].gold, "-4"), 1);
+  const json nothing = {{"context", "c"}, {"input", ""}, {"answer", {1}}};
+  const auto none = read_item_file("infinitebench:" + write("code_run.jsonl", nothing.dump() + "\n"));
+  ASSERT_FALSE(none.ok());
+  EXPECT_NE(none.error().message.find("neither input nor func_call"), std::string::npos) << none.error().message;
+}
+
+TEST_F(ItemFiles, OfInfiniteBenchAskForEveryValueOfAnExpression) {
+  for (const json& answer : {json{8, 5, 7, 3}, json::array({json{8, 5, 7, 3}})}) {
+    const json object = {{"context", "8 - 3 + 2 - 4"}, {"input", ""}, {"answer", answer}};
+    const Item item = only("infinitebench:" + write("math_calc.jsonl", object.dump() + "\n"));
+    ASSERT_NE(item.metric, nullptr);
+    EXPECT_EQ(item.max_new, 30000);
+    EXPECT_NE(item.turns.at(0).question.find("after every operation"), std::string::npos);
+    EXPECT_EQ(item.turns[0].gold.answers, (std::vector<std::string>{"8", "5", "7", "3"}));
+    EXPECT_EQ(score_of(*item.metric, item.turns[0].gold, "[8, 5, 7, 3]"), 1);
+    EXPECT_EQ(score_of(*item.metric, item.turns[0].gold, "[8, 5, 9, 3]"), 0.5);
   }
+}
+
+TEST_F(ItemFiles, OfInfiniteBenchNameTheTasksThereAre) {
+  const json object = {{"context", "c"}, {"input", "q"}, {"answer", 3}};
+  const auto items = read_item_file("infinitebench:" + write("other.jsonl", object.dump() + "\n"));
+  ASSERT_FALSE(items.ok());
+  EXPECT_NE(items.error().message.find("is called 'other'"), std::string::npos) << items.error().message;
+  for (const char* task :
+       {"passkey", "number_string", "kv_retrieval", "math_find", "math_calc", "longbook_qa_eng", "longbook_qa_chn",
+        "longbook_sum_eng", "longbook_choice_eng", "longdialogue_qa_eng", "code_run", "code_debug"})
+    EXPECT_NE(items.error().message.find(task), std::string::npos) << task;
 }
 
 TEST_F(ItemFiles, OfInfiniteBenchFindANameInWhateverCase) {

@@ -19,16 +19,23 @@ struct ItemTurn {
   Gold gold{};
 };
 
+// Of files: how many tokens an answer may take, where the benchmark's number does not suit every vocabulary.
+enum class AnswerRoom : uint8_t {
+  kGiven,  // max_new
+  kWhole,  // more where the right answer takes more: it is right as a whole or not at all
+  kList,   // fewer where the right answers together take fewer: it is they that are compared, from the first on
+};
+
 struct Item {
   std::string task{};
   int64_t length = 0;  // tokens asked for, prompt and answer together; 0: as long as the file has it
   int64_t index = 0;   // counted from 0 in its task and length
   std::string context{};
-  std::vector<ItemTurn> turns{};       // one, or the turns of a chat
-  std::string lead{};                  // what the answer is made to begin with
-  const Metric* metric = nullptr;      // of every turn
-  int64_t max_new = 0;                 // most tokens of an answer
-  bool whole_answer = false;           // of files: raises max_new where the right answer takes more tokens than that
+  std::vector<ItemTurn> turns{};   // one, or the turns of a chat
+  std::string lead{};              // what the answer is made to begin with
+  const Metric* metric = nullptr;  // of every turn
+  int64_t max_new = 0;             // most tokens of an answer
+  AnswerRoom room = AnswerRoom::kGiven;
   double depth = -1;                   // share of the text in front of a single fact; -1: spread, or not known
   bool plain = false;                  // never in a chat template
   std::vector<std::string> choices{};  // letters whose likelihoods are compared behind the lead

@@ -14,6 +14,7 @@ namespace {
 
 constexpr size_t kGenerated = std::numeric_limits<size_t>::max();
 constexpr int64_t kBesideAnswer = 4;  // tokens: a space, a quotation mark, what tells that a number has ended
+constexpr int64_t kBesideList = 64;   // tokens: a sentence in front, brackets
 
 // The same item whatever else a run asks for.
 uint64_t seed_of(uint64_t seed, const ItemRef& ref) {
@@ -73,7 +74,7 @@ Result<ItemSource> ItemSource::open(SourceOptions options) {
       for (Item& item : items) {
         if (item.index >= source.options_.samples) continue;
         item.index = count[item.task]++;
-        if (item.whole_answer) source.make_room_for_answers(item);
+        source.fit_room(item);
         members.emplace_back(item.task, source.from_files_.size());
         source.from_files_.push_back(std::move(item));
       }
@@ -93,13 +94,19 @@ Result<ItemSource> ItemSource::open(SourceOptions options) {
   return source;
 }
 
-void ItemSource::make_room_for_answers(Item& item) const {
+void ItemSource::fit_room(Item& item) const {
+  if (item.room == AnswerRoom::kGiven) return;
+  const auto size = [&](const std::string& text) {
+    const auto tokens = options_.tokenizer->tokenize(text, {});
+    return tokens.ok() ? static_cast<int64_t>(tokens->size()) : 0;
+  };
   for (const ItemTurn& turn : item.turns) {
+    std::string list;
     for (const std::string& answer : turn.gold.answers) {
-      const auto tokens = options_.tokenizer->tokenize(answer, {});
-      const int64_t size = tokens.ok() ? static_cast<int64_t>(tokens->size()) : 0;
-      item.max_new = std::max(item.max_new, size + kBesideAnswer);
+      if (item.room == AnswerRoom::kWhole) item.max_new = std::max(item.max_new, size(answer) + kBesideAnswer);
+      list += answer + ", ";
     }
+    if (item.room == AnswerRoom::kList) item.max_new = std::min(item.max_new, size(list) + kBesideList);
   }
 }
 

@@ -45,7 +45,7 @@ class ItemSource {
 
  private:
   explicit ItemSource(SourceOptions options) : options_(std::move(options)) {}
-  void make_room_for_answers(Item& item) const;
+  void fit_room(Item& item) const;
 
   SourceOptions options_;
   ChatFrame plain_;

@@ -146,6 +146,18 @@ TEST_F(SourcesOfFiles, GiveAnswersTheBenchmarksTokensUnlessDigitsTakeMore) {
   ASSERT_EQ(tokenizer().tokenize("71432", {})->size(), 5u) << "single digits";
   EXPECT_EQ(most("passkey", "71432"), 5 + 4);
   EXPECT_EQ(most("math_find", 7), 1 + 4) << "and a decimal point with its digit might have followed";
+  EXPECT_EQ(most("code_run", {4}), 5);
+  ASSERT_EQ(tokenizer().tokenize("-1234", {})->size(), 5u);
+  EXPECT_EQ(most("code_run", {-1234}), 5 + 4);
+}
+
+TEST_F(SourcesOfFiles, EndAnswersOfNumbersBehindTheRightOnes) {
+  const auto most = [&](const nlohmann::json& answer) {
+    const nlohmann::json object = {{"context", "1 + 2"}, {"answer", answer}};
+    return only(open({"infinitebench:" + write("math_calc.jsonl", {object})}, {65536})).max_new;
+  };
+  EXPECT_EQ(most({8, 5, 17}), static_cast<int64_t>(tokenizer().tokenize("8, 5, 17, ", {})->size()) + 64);
+  EXPECT_EQ(most(std::vector<int>(20000, 123)), 30000) << "the benchmark's most";
 }
 
 }  // namespace

@@ -28,6 +28,28 @@ std::vector<std::string> numbers_in(std::string_view text) {
   return numbers;
 }
 
+// "7" of "007".
+std::string without_zeros(std::string digits) {
+  digits.erase(0, std::min(digits.find_first_not_of('0'), digits.size() - 1));
+  return digits;
+}
+
+// What Python's int() makes of a word, written out; empty where it makes nothing of it.
+std::string integer_of(std::string_view word) {
+  const bool negative = word.starts_with('-');
+  if (negative || word.starts_with('+')) word.remove_prefix(1);
+  std::string digits;
+  for (size_t i = 0; i < word.size(); ++i) {
+    const bool joins = word[i] == '_' && i > 0 && i + 1 < word.size() && word[i - 1] != '_';  // 1_000
+    if (joins) continue;
+    if (!is_digit(word[i])) return "";
+    digits += word[i];
+  }
+  if (digits.empty()) return "";
+  digits = without_zeros(std::move(digits));
+  return negative && digits != "0" ? "-" + digits : digits;
+}
+
 // "12.5" or "12": digits, and a point with digits behind it.
 std::string first_decimal(std::string_view text) {
   const size_t begin = text.find_first_of("0123456789");
@@ -64,6 +86,14 @@ std::string_view first_code_line(std::string_view text) {
     if (end == text.size()) return {};
     text.remove_prefix(end + 1);
   }
+}
+
+// Words between white space and any of `marks`.
+std::vector<std::u32string> words_between(std::string_view text, std::u32string_view marks) {
+  std::u32string all = characters(text);
+  for (char32_t& c : all)
+    if (marks.find(c) != std::u32string_view::npos) c = U' ';
+  return split_characters(all);
 }
 
 }  // namespace
@@ -163,11 +193,25 @@ double math_match(std::string_view expected, std::string_view prediction) {
 }
 
 double word_match(std::string_view expected, std::string_view prediction) {
-  std::u32string text = characters(prediction);
-  for (char32_t& c : text)
-    if (std::u32string_view(U"\n:\"'.,?!{}").find(c) != std::u32string_view::npos) c = U' ';
-  const std::vector<std::u32string> words = split_characters(text);
+  const std::vector<std::u32string> words = words_between(prediction, U"\n:\"'.,?!{}");
   return std::find(words.begin(), words.end(), characters(expected)) != words.end() ? 1 : 0;
+}
+
+double last_integer_match(std::string_view expected, std::string_view prediction) {
+  const std::vector<std::u32string> words = words_between(prediction, U"\n.`'\":");
+  if (words.empty()) return 0;
+  const std::string last = integer_of(to_utf8(words.back()));
+  return !last.empty() && last == integer_of(expected) ? 1 : 0;
+}
+
+double leading_numbers_share(const std::vector<std::string>& expected, std::string_view prediction) {
+  if (expected.empty()) return 0;
+  const std::vector<std::string> numbers = numbers_in(prediction);
+  size_t right = 0;
+  while (right < std::min(expected.size(), numbers.size()) &&
+         integer_of(expected[right]) == without_zeros(numbers[right]))
+    ++right;
+  return static_cast<double>(right) / static_cast<double>(expected.size());
 }
 
 }  // namespace ei::eval

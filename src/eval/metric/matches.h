@@ -31,5 +31,10 @@ char chosen_letter(std::string_view prediction);
 double first_number_match(std::string_view expected, std::string_view prediction);  // passkey, number_string
 double math_match(std::string_view expected, std::string_view prediction);          // math_find: by value
 double word_match(std::string_view expected, std::string_view prediction);          // kv_retrieval: one of the words
+// code_run: the last word is an integer, as Python's int() reads it (in ASCII digits), and the expected one.
+double last_integer_match(std::string_view expected, std::string_view prediction);
+// math_calc: how many of the expected numbers those of the prediction begin with, as a share. A number is its digits:
+// signs are none of it, so that an expected negative one, and all behind it, is never met.
+double leading_numbers_share(const std::vector<std::string>& expected, std::string_view prediction);
 
 }  // namespace ei::eval

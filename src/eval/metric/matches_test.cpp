@@ -112,5 +112,52 @@ TEST(WordMatch, WantsAWholeWord) {
   EXPECT_EQ(word_match("ab-1", "ab-12"), 0);
 }
 
+TEST(LastInteger, DecidesWhatCodeReturns) {
+  EXPECT_EQ(last_integer_match("4", "4"), 1);
+  EXPECT_EQ(last_integer_match("-14", "The return value is: -14."), 1) << "a full stop is dropped";
+  EXPECT_EQ(last_integer_match("4", "func_2(4) = `4`\n\n"), 1);
+  EXPECT_EQ(last_integer_match("4", "value:4"), 1);
+  EXPECT_EQ(last_integer_match("4", "4 or 5"), 0) << "the last, and no other";
+  EXPECT_EQ(last_integer_match("5", "3.5"), 1) << "a point parts words, so this ends with 5";
+  EXPECT_EQ(last_integer_match("4", "4.0"), 0);
+  EXPECT_EQ(last_integer_match("4", "x=4"), 0);
+  EXPECT_EQ(last_integer_match("4", "4)"), 0);
+  EXPECT_EQ(last_integer_match("1000", "1,000"), 0);
+  EXPECT_EQ(last_integer_match("14", "−14"), 0) << "a minus of typographers is no sign";
+  EXPECT_EQ(last_integer_match("4", ""), 0);
+  EXPECT_EQ(last_integer_match("4", " \n.:"), 0);
+  EXPECT_EQ(last_integer_match("4", "four"), 0);
+}
+
+TEST(LastInteger, IsReadAsPythonReadsOne) {
+  EXPECT_EQ(last_integer_match("7", "007"), 1);
+  EXPECT_EQ(last_integer_match("7", "+7"), 1);
+  EXPECT_EQ(last_integer_match("0", "-0"), 1);
+  EXPECT_EQ(last_integer_match("-7", "-07"), 1);
+  EXPECT_EQ(last_integer_match("1000", "1_000"), 1);
+  for (const char* none : {"1__000", "_1000", "1000_", "--1000", "+-1000", "1000a", "0x3e8"})
+    EXPECT_EQ(last_integer_match("1000", none), 0) << none;
+  EXPECT_EQ(last_integer_match("-", "-"), 0) << "neither is a number";
+  EXPECT_EQ(last_integer_match("100000000000000000000000", "100000000000000000000000"), 1) << "of any size";
+}
+
+TEST(LeadingNumbers, CountUntilTheFirstThatIsWrong) {
+  const std::vector<std::string> values = {"8", "5", "7", "3"};
+  EXPECT_EQ(leading_numbers_share(values, "[8, 5, 7, 3]"), 1);
+  EXPECT_EQ(leading_numbers_share(values, "8 5 7 3 9 9"), 1) << "what follows does not count";
+  EXPECT_EQ(leading_numbers_share(values, "[8, 5]"), 0.5);
+  EXPECT_EQ(leading_numbers_share(values, "[8, 5, 6, 3]"), 0.5) << "nothing behind a wrong one counts";
+  EXPECT_EQ(leading_numbers_share(values, "[5, 7, 3]"), 0);
+  EXPECT_EQ(leading_numbers_share(values, "8 - 3 = 5, 5 + 2 = 7"), 0.25) << "every number in the text is one of them";
+  EXPECT_EQ(leading_numbers_share(values, "85, 7, 3"), 0);
+  EXPECT_EQ(leading_numbers_share(values, "08, 05.7"), 0.75) << "by value; a point parts numbers";
+  EXPECT_EQ(leading_numbers_share(values, "-8, 5"), 0.5) << "a sign is no part of a number";
+  EXPECT_EQ(leading_numbers_share(values, ""), 0);
+  EXPECT_EQ(leading_numbers_share(values, "none"), 0);
+  EXPECT_EQ(leading_numbers_share({}, "8"), 0);
+  EXPECT_EQ(leading_numbers_share({"8", "-2", "1"}, "8, -2, 1"), 1.0 / 3.0) << "the script cannot meet a negative one";
+  EXPECT_EQ(leading_numbers_share({"0", "10"}, "000 10"), 1);
+}
+
 }  // namespace
 }  // namespace ei::eval

@@ -37,6 +37,10 @@ double best_class(const Gold& gold, std::string_view prediction) {
 double all_found(const Gold& gold, std::string_view prediction) { return found_share(gold.answers, prediction); }
 double any_found(const Gold& gold, std::string_view prediction) { return found_any(gold.answers, prediction); }
 
+double leading_numbers(const Gold& gold, std::string_view prediction) {
+  return leading_numbers_share(gold.answers, prediction);
+}
+
 double right_letter(const Gold& gold, std::string_view prediction) {
   const char letter = chosen_letter(prediction);
   return letter != 0 && !gold.answers.empty() && gold.answers[0] == std::string(1, letter) ? 1 : 0;
@@ -64,6 +68,8 @@ constexpr Metric kMetrics[] = {
     {"first_number", "the first number (InfiniteBench passkey, number_string)", kWhole, best<first_number_match>},
     {"math", "the first number by value (InfiniteBench math_find)", kWhole, best<math_match>},
     {"word", "one of the words (InfiniteBench kv_retrieval)", kWhole, best<word_match>},
+    {"last_integer", "the last word as a whole number (InfiniteBench code_run)", kWhole, best<last_integer_match>},
+    {"leading_numbers", "share of the numbers it begins with (InfiniteBench math_calc)", kWhole, leading_numbers},
 };
 
 }  // namespace

@@ -21,7 +21,8 @@ TEST(Metrics, GiveARightAnswerOneAndAnEmptyOneNothing) {
     std::string answer = "1234 green hills";
     std::string prediction = answer;
     if (metric.name == "letter") answer = "C", prediction = "The correct answer is (C)";
-    if (metric.name == "first_number" || metric.name == "word") answer = prediction = "1234";
+    for (const char* name : {"first_number", "word", "last_integer", "leading_numbers"})
+      if (metric.name == name) answer = prediction = "1234";
     const Gold gold{.answers = {answer}, .classes = {answer}};
     EXPECT_NEAR(score_of(metric, gold, prediction), 1, 1e-6);
     EXPECT_EQ(score_of(metric, gold, ""), 0);
@@ -54,6 +55,8 @@ TEST(Metrics, CountPartsOrAlternatives) {
   const Gold gold{.answers = {"12", "34"}, .classes = {}};
   EXPECT_EQ(score("found", gold, "12"), 0.5);
   EXPECT_EQ(score("found_any", gold, "12"), 1);
+  EXPECT_EQ(score("leading_numbers", gold, "12, 35"), 0.5);
+  EXPECT_EQ(score("last_integer", gold, "34"), 1) << "alternatives";
 }
 
 }  // namespace
