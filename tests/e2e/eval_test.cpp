@@ -331,6 +331,8 @@ TEST_F(GeneratedEval, ChoosesTheLikeliestLetterOnce) {
   EXPECT_EQ(lines_of(outcome.out).size(), 4u);
   EXPECT_EQ(chosen, 1);
   EXPECT_EQ(answers.size(), 1u) << "the letter that is right is no part of the prompt";
+  const std::string summary = contents(out() + "/summary.md");
+  EXPECT_NE(summary.find("\n| longbench2 1024, likeliest letter | 4 | 25.0 ["), std::string::npos) << summary;
 }
 
 TEST_F(GeneratedEval, ScoresWhatSomebodyElseGenerated) {

@@ -20,6 +20,7 @@ Object cell_object(const Cell& cell) {
                    {"compressed", cell.compressed}, {"prompt_s", cell.prompt_s},
                    {"decode_s", cell.decode_s}};
   if (cell.to_reference) object["to_reference"] = interval_object(*cell.to_reference);
+  if (cell.likelihood) object["likelihood"] = {{"items", cell.chosen}, {"score", interval_object(*cell.likelihood)}};
   return object;
 }
 

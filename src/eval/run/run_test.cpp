@@ -196,6 +196,58 @@ TEST(Summaries, NameWhatActedOnNoItem) {
   EXPECT_EQ(summary.all.at("once").compressed, 1);
 }
 
+TEST(Summaries, HaveTheLikeliestLetterBesideTheWrittenOne) {
+  std::vector<ItemResult> results;
+  const auto add = [&](const char* task, int64_t index, const char* method, double score,
+                       std::optional<double> letter) {
+    results.push_back(result_of(task, index, method, score));
+    results.back().likelihood = letter;
+  };
+  for (int64_t i = 0; i < 4; ++i) {
+    add("choice", i, "full", i < 2 ? 1 : 0, 1);
+    add("choice", i, "snapkv", 1, i == 0 ? 1 : 0);
+    add("choice", i, "other", 0, std::nullopt);  // another program, which only writes
+    add("num", i, "full", 1, std::nullopt);
+    add("num", i, "snapkv", 1, std::nullopt);
+  }
+  const Summary summary = summarise(results);
+  const Cell& full = summary.cells.at({{"choice", 4096}, "full"});
+  EXPECT_EQ(full.chosen, 4);
+  EXPECT_EQ(full.likelihood->mean, 1);
+  EXPECT_EQ(full.likelihood->low, 1);
+  const Interval snapkv = *summary.cells.at({{"choice", 4096}, "snapkv"}).likelihood;
+  EXPECT_EQ(snapkv.mean, 0.25);
+  EXPECT_LT(snapkv.low, 0.25);
+  EXPECT_FALSE(summary.cells.at({{"num", 4096}, "full"}).likelihood.has_value());
+  EXPECT_EQ(summary.all.at("full").score.mean, 0.75) << "averages take what is written";
+  const std::string page = summary_markdown(summary, "Title", "Note.\n");
+  EXPECT_NE(page.find("| choice 4096 | 4 | 50.0 ["), std::string::npos) << page;
+  EXPECT_NE(page.find("\n| choice 4096, likeliest letter | 4 | 100.0 [100.0, 100.0] | 25.0 ["), std::string::npos)
+      << page;
+  const size_t row = page.find("likeliest letter | 4 |");
+  EXPECT_TRUE(page.substr(row, page.find('\n', row) - row).ends_with("] | – |")) << page;
+  EXPECT_EQ(page.find("num 4096, likeliest"), std::string::npos) << page;
+  EXPECT_NE(page.find("Multiple choice has two scores"), std::string::npos) << page;
+  const auto data = nlohmann::json::parse(report_json(summary, results, "Title", "Note."));
+  const auto& cells = data["tasks"][0]["cells"];
+  EXPECT_EQ(cells[0]["likelihood"]["score"]["mean"], 1.0);
+  EXPECT_EQ(cells[1]["likelihood"]["items"], 4);
+  EXPECT_FALSE(cells[2].contains("likelihood"));
+  EXPECT_FALSE(data["tasks"][1]["cells"][0].contains("likelihood"));
+}
+
+TEST(Summaries, WithoutMultipleChoiceDoNotSpeakOfIt) {
+  const std::string page = summary_markdown(summarise({result_of("vt", 0, "full", 1)}), "Title", "Note.\n");
+  EXPECT_EQ(page.find("likeliest"), std::string::npos) << page;
+  EXPECT_EQ(page.find("Multiple choice"), std::string::npos) << page;
+}
+
+TEST(Summaries, SayWhichBytesAreKept) {
+  const std::string page = summary_markdown(summarise({result_of("vt", 0, "full", 1)}), "Title", "Note.\n");
+  EXPECT_NE(page.find("slots and bytes of all layers"), std::string::npos) << page;
+  EXPECT_NE(page.find("sliding window"), std::string::npos) << page;
+}
+
 TEST(Results, OfEarlierVersionsSayByTheirFiguresWhatActed) {
   ItemResult result = result_of("vt", 0, "m", 1);
   result.density = 0.5;

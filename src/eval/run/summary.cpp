@@ -21,12 +21,15 @@ Cell make_cell(const std::vector<Results>& groups, const Reference* reference) {
   Cell cell;
   std::vector<std::vector<double>> scores;
   std::vector<std::vector<double>> differences;
+  std::vector<std::vector<double>> likelihoods;
   Cell sums{.score = {}, .to_reference = {}, .density = 0, .kv_kept = 0};
   for (const Results& group : groups) {
     std::vector<double>& own = scores.emplace_back();
     std::vector<double>& beside = differences.emplace_back();
+    std::vector<double>& likeliest = likelihoods.emplace_back();
     for (const ItemResult* result : group) {
       own.push_back(result->score);
+      if (result->likelihood) likeliest.push_back(*result->likelihood);
       ++cell.items;
       sums.density += result->density;
       sums.kv_bytes += static_cast<double>(result->kv_bytes);
@@ -45,6 +48,8 @@ Cell make_cell(const std::vector<Results>& groups, const Reference* reference) {
   if (cell.items == 0) return cell;
   const auto items = static_cast<double>(cell.items);
   cell.score = bootstrap_mean(scores);
+  for (const std::vector<double>& likeliest : likelihoods) cell.chosen += std::ssize(likeliest);
+  if (cell.chosen > 0) cell.likelihood = bootstrap_mean(likelihoods);
   cell.density = sums.density / items;
   cell.kv_bytes = sums.kv_bytes / items;
   cell.kv_kept = sums.kv_kept / items;
@@ -66,6 +71,55 @@ std::string difference(const std::optional<Interval>& interval) {
 
 std::string task_title(const TaskKey& key) {
   return key.second > 0 ? str_format("%s %lld", key.first.c_str(), static_cast<long long>(key.second)) : key.first;
+}
+
+// One of the scores of a cell, and over how many items.
+struct Score {
+  int64_t items = 0;
+  Interval interval{};
+};
+Score written(const Cell& cell) { return {cell.items, cell.score}; }
+Score likeliest_letter(const Cell& cell) { return {cell.chosen, cell.likelihood.value_or(Interval{})}; }
+
+// A line of the table of tasks; none where no method has that score.
+std::string task_row(const Summary& summary, const TaskKey& key, const std::string& title, Score (*of)(const Cell&)) {
+  int64_t most = 0;
+  std::string cells;
+  for (const std::string& method : summary.methods) {
+    const Score score = of(summary.cells.at({key, method}));
+    most = std::max(most, score.items);
+    cells += score.items == 0 ? " – |" : " " + points(score.interval) + " |";
+  }
+  if (most == 0) return "";
+  return str_format("| %s | %lld |", title.c_str(), static_cast<long long>(most)) + cells + "\n";
+}
+
+std::string task_table(const Summary& summary) {
+  std::string text = "| task | n |";
+  for (const std::string& method : summary.methods) text += " " + method + " |";
+  text += "\n|---|---|";
+  for (size_t i = 0; i < summary.methods.size(); ++i) text += "---|";
+  text += "\n";
+  for (const TaskKey& key : summary.tasks) {
+    text += task_row(summary, key, task_title(key), written);
+    text += task_row(summary, key, task_title(key) + ", likeliest letter", likeliest_letter);
+  }
+  return text;
+}
+
+// What the figures are, in words.
+std::string legend(const Summary& summary) {
+  std::string text =
+      "Scores from 0 to 100 with 95 % bootstrap intervals over items; differences are paired, item by item. Sparse, "
+      "compressed: on how many items the prompt was read in part, the cache compressed or read in part. KV kept and "
+      "KV MiB: slots and bytes of all layers, held when the answer ends; a compression also drops what layers with a "
+      "sliding window no longer see, so such a model keeps less than the budget.\n\n";
+  const auto compared = [](const auto& method) { return method.second.chosen > 0; };
+  if (std::any_of(summary.all.begin(), summary.all.end(), compared))
+    text +=
+        "Multiple choice has two scores: the letter that is written, which averages and differences take, and, in a "
+        "line of its own, the likeliest letter where the answer begins.\n\n";
+  return text;
 }
 
 }  // namespace
@@ -117,10 +171,7 @@ std::vector<std::string> idle_methods(const Summary& summary) {
 }
 
 std::string summary_markdown(const Summary& summary, const std::string& title, const std::string& notes) {
-  std::string text = "# " + title + "\n\n" + notes + "\n";
-  text +=
-      "Scores from 0 to 100 with 95 % bootstrap intervals over items; differences are paired, item by item. Sparse, "
-      "compressed: on how many items the prompt was read in part, the cache compressed or read in part.\n\n";
+  std::string text = "# " + title + "\n\n" + notes + "\n" + legend(summary);
   const std::vector<std::string> idle = idle_methods(summary);
   for (const std::string& sentence : idle) text += "- " + sentence + "\n";
   if (!idle.empty()) text += "\n";
@@ -136,22 +187,7 @@ std::string summary_markdown(const Summary& summary, const std::string& title, c
                        static_cast<long long>(cell.sparse), static_cast<long long>(cell.compressed), cell.prompt_s,
                        cell.decode_s);
   }
-  text += "\n| task | n |";
-  for (const std::string& method : summary.methods) text += " " + method + " |";
-  text += "\n|---|---|";
-  for (size_t i = 0; i < summary.methods.size(); ++i) text += "---|";
-  text += "\n";
-  for (const TaskKey& key : summary.tasks) {
-    int64_t most = 0;
-    for (const std::string& method : summary.methods) most = std::max(most, summary.cells.at({key, method}).items);
-    text += str_format("| %s | %lld |", task_title(key).c_str(), static_cast<long long>(most));
-    for (const std::string& method : summary.methods) {
-      const Cell& cell = summary.cells.at({key, method});
-      text += cell.items == 0 ? " – |" : str_format(" %s |", points(cell.score).c_str());
-    }
-    text += "\n";
-  }
-  return text;
+  return text + "\n" + task_table(summary);
 }
 
 }  // namespace ei::eval

@@ -18,6 +18,8 @@ struct Cell {
   int64_t items = 0;
   Interval score;
   std::optional<Interval> to_reference;  // this method - the reference, on the items of both
+  std::optional<Interval> likelihood{};  // of multiple choice: how often the likeliest letter is the right one
+  int64_t chosen = 0;                    // items whose letters were compared so
   double density = 1;
   double kv_bytes = 0;
   double kv_kept = 1;

@@ -47,18 +47,24 @@ function taskCell(cell) {
   const tip = [`${interval(cell.score)}, ${cell.items} items`];
   if (cell.to_reference) tip.push(`to full: ${signed(cell.to_reference.mean)} [${signed(cell.to_reference.low)}, ` +
     `${signed(cell.to_reference.high)}]`);
-  tip.push(`sparse on ${cell.sparse}, compression fired on ${cell.compressed}`);
+  if ("sparse" in cell) tip.push(`sparse on ${cell.sparse}, compression fired on ${cell.compressed}`);
   return `<td title="${escape(tip.join("\n"))}" style="background:${shade(cell.score.mean)};` +
     `color:${inkOn(cell.score.mean)}">${points(cell.score.mean)}</td>`;
 }
 
+function taskRow(name, length, cells) {
+  const first = cells[0];
+  const unsolved = data.reference && first.items && first.score.mean < kSolved;
+  return `<tr class="${unsolved ? "unsolved" : ""}"><td>${escape(name)}</td><td>${length || "–"}</td>` +
+    `<td>${Math.max(...cells.map((c) => c.items))}</td>${cells.map(taskCell).join("")}</tr>`;
+}
+
 function drawTasks() {
   const head = data.methods.map((m) => `<th>${escape(m.name)}</th>`).join("");
-  const rows = data.tasks.map((task) => {
-    const first = task.cells[0];
-    const unsolved = data.reference && first.items && first.score.mean < kSolved;
-    return `<tr class="${unsolved ? "unsolved" : ""}"><td>${escape(task.task)}</td><td>${task.length || "–"}</td>` +
-      `<td>${Math.max(...task.cells.map((c) => c.items))}</td>${task.cells.map(taskCell).join("")}</tr>`;
+  const rows = data.tasks.flatMap((task) => {
+    const letters = task.cells.map((c) => c.likelihood ?? { items: 0 });  // of multiple choice: the likeliest ones
+    return [taskRow(task.task, task.length, task.cells)].concat(
+      letters.some((c) => c.items) ? taskRow(`${task.task}, likeliest letter`, task.length, letters) : []);
   });
   $("tasks").innerHTML = `<table><tr><th>task</th><th>length</th><th>n</th>${head}</tr>${rows.join("")}</table>`;
 }

@@ -17,6 +17,7 @@ METHODS = ["full", "snapkv:kv-budget=10%"]
 LENGTHS = [1024, 2048]
 DEPTHS = 3
 TASKS = ["num", "quote"]  # a single fact each
+CHOICE = "longbench2"  # four choices: the letter that is written, and the likeliest
 PANELS = {"#methods": "the methods", "#by-density": "score against density", "#by-bytes": "score against KV bytes",
           "#tasks": "the tasks", "#needles": "the heat maps"}
 LEAST_CONTRAST = 4.5  # WCAG AA, of text of this size
@@ -50,8 +51,18 @@ CONTRASTS = """(() => {
 })()"""
 
 
+def write_choices(path):
+    with open(path, "w") as file:
+        for letter in "ABCD"[:DEPTHS]:
+            item = {"context": "The boat went down the river to the old mill. " * 60, "question": "Where did the boat go?",
+                    "answer": letter, **{f"choice_{c}": f"to the {c.lower()}-mill" for c in "ABCD"}}
+            file.write(json.dumps(item) + "\n")
+
+
 def make_report(program, folder):
-    subprocess.run([program, "eval", "--tasks", ",".join(TASKS), "--lengths", ",".join(map(str, LENGTHS)), "-n", str(DEPTHS),
+    write_choices(folder / "choices.jsonl")
+    tasks = [*TASKS, f"{CHOICE}:{folder / 'choices.jsonl'}"]
+    subprocess.run([program, "eval", "--tasks", ",".join(tasks), "--lengths", ",".join(map(str, LENGTHS)), "-n", str(DEPTHS),
                     "--depths", str(DEPTHS), "--methods", "full,snapkv", "--kv-budget", "10%", "-t", "1", "--out", folder],
                    check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     lines = (folder / "items.jsonl").read_text().splitlines()[1:]
@@ -70,6 +81,9 @@ class ReportTest:
     def list(self, selector, value):
         return self.page.script(f"[...document.querySelectorAll({json.dumps(selector)})].map((e) => {value})")
 
+    def legend(self, panel):
+        return " ".join(self.list(panel, "e.closest('section').querySelector('.legend').textContent")[0].split())
+
     def whole_picture(self, name):
         self.page.resize(1280, self.page.script("document.documentElement.scrollHeight"))
         self.page.picture(self.pictures / f"report-{name}.png")
@@ -86,21 +100,27 @@ class ReportTest:
         shown = self.list(f"#methods td:nth-child({heads.index('fired') + 1})", "[e.textContent, e.checkVisibility()]")
         count = [[sum(r["kv_acted"] for r in self.results if r["method"] == m),
                   sum(r["method"] == m for r in self.results)] for m in METHODS]
-        assert count == [[0, 12], [12, 12]], count
+        assert count == [[0, 18], [18, 18]], count
         assert shown == [[f"{fired} of {items}", True] for fired, items in count], shown
 
     def shows_the_score_of_every_task(self):
         rows = self.list("#tasks tr:not(:first-child)", "[...e.children].map((c) => c.textContent)")
         wanted = []
-        for task in TASKS:
+        for task in [*TASKS, CHOICE]:
             for length in LENGTHS:
-                scores = [[r["score"] for r in self.results if (r["task"], r["length"], r["method"]) == (task, length, m)]
-                          for m in METHODS]
-                wanted.append([task, str(length), str(DEPTHS), *[100 * sum(s) / len(s) for s in scores]])
+                of = [[r for r in self.results if (r["task"], r["length"], r["method"]) == (task, length, m)] for m in METHODS]
+                for name, key in [("", "score"), (", likeliest letter", "likelihood")][:1 + (task == CHOICE)]:
+                    means = [100 * sum(r[key] for r in results) / len(results) for results in of]
+                    wanted.append([task + name, str(length), str(DEPTHS), *means])
         assert [row[:3] for row in rows] == [row[:3] for row in wanted], rows
         for row, want in zip(rows, wanted):  # written with one digit
             assert all(abs(float(shown) - score) < 0.051 for shown, score in zip(row[3:], want[3:])), (row, want)
         assert "compression fired on" in self.list("#tasks td[title]", "e.title")[0]
+        assert "Multiple choice has two rows" in self.legend("#tasks")
+
+    def says_which_bytes_are_kept(self):
+        legend = self.legend("#methods")
+        assert "bytes and slots of all layers" in legend and "sliding window" in legend, legend
 
     def marks_every_method_where_it_belongs(self):
         for chart in ("#by-density", "#by-bytes"):
@@ -115,7 +135,7 @@ class ReportTest:
 
     def maps_needles_by_depth_and_length(self):
         cells = self.list("#needles rect", "getComputedStyle(e).fill")
-        depths = sorted({round(10 * result["depth"]) for result in self.results})
+        depths = sorted({round(10 * result["depth"]) for result in self.results if result["depth"] >= 0})
         assert len(depths) >= DEPTHS, depths
         assert len(cells) == len(METHODS) * len(LENGTHS) * len(depths), len(cells)
         assert self.list("#needles h3", "e.textContent") == METHODS
@@ -174,8 +194,8 @@ class ReportTest:
 
     def run(self):
         in_a_theme = (self.shows_every_panel, self.tells_on_how_many_items_compression_fired,
-                      self.shows_the_score_of_every_task, self.marks_every_method_where_it_belongs,
-                      self.maps_needles_by_depth_and_length, self.can_be_read)
+                      self.shows_the_score_of_every_task, self.says_which_bytes_are_kept,
+                      self.marks_every_method_where_it_belongs, self.maps_needles_by_depth_and_length, self.can_be_read)
         for theme in ("light", "dark"):
             self.open(theme)
             self.whole_picture(theme)
