@@ -1,11 +1,15 @@
-// Ctrl-C and closed pipes.
+// Ctrl-C, kills and closed pipes.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
 #include <thread>
 
 #include "base/clock.h"
@@ -140,6 +144,8 @@ TEST(Interrupt, APromptCacheKeepsWhatWasReadUnlessItHoldsMore) {
 
 TEST(Interrupt, AnEvaluationStopsWithinASecond) {
   expect_stop_within_a_second({.arguments = {"eval", "--teacher-forced", "--length", "16384", "-v"}});
+  expect_stop_within_a_second(
+      {.arguments = {"eval", "--tasks", "num", "--lengths", "32k", "-n", "1", "--methods", "full", "--json", "-v"}});
 }
 
 TEST(Interrupt, AnEvaluationKeepsTheTextsItHasFinished) {
@@ -156,6 +162,107 @@ TEST(Interrupt, AnEvaluationKeepsTheTextsItHasFinished) {
   EXPECT_EQ(summary["contexts"], summary["tested"]["tasks"]["num"]["total"]);
   EXPECT_EQ(summary["contexts"], std::count(outcome.out.begin(), outcome.out.end(), '\n') - 1) << "a line per answer";
   EXPECT_NE(outcome.err.find("of 100000 texts"), std::string::npos) << outcome.err;
+}
+
+// Answers are generated, one item after another, and one line of each on stdout. Nobody reads those behind the first
+// until the end, so that the program, however quick, waits for room before it has written them all.
+class CutEval : public testing::Test {
+ protected:
+  static constexpr int64_t kLines = 24;  // 12 items, 2 methods
+
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / ("ei_cut_eval_" + std::to_string(::getpid()));
+    std::filesystem::remove_all(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string file(const std::string& run, const std::string& name) const {
+    return contents((folder_ / run / name).string());
+  }
+  Invocation eval_into(const std::string& run) const {
+    return {.arguments = {"eval", "--tasks", "num,niah_single_1,vt", "--lengths", "512", "-n", "4", "--seed", "5", "-t",
+                          "1", "--methods", "full,snapkv:kv-budget=64", "--json", "--out", (folder_ / run).string()},
+            .pipe_bytes = 4096};
+  }
+  // Ended by the signal behind its first answer.
+  Outcome cut(const std::string& run, int signal_number) const {
+    Process process(eval_into(run));
+    EXPECT_TRUE(process.wait_for_out("\n"));
+    process.send(signal_number);
+    return process.finish();
+  }
+  // Every line behind the conditions, without what depends on when it was written.
+  std::vector<nlohmann::json> results(const std::string& run) const {
+    std::vector<nlohmann::json> all;
+    std::istringstream stream(file(run, "items.jsonl"));
+    std::string line;
+    std::getline(stream, line);
+    while (std::getline(stream, line)) {
+      all.push_back(nlohmann::json::parse(line, nullptr, false));
+      for (const char* name : {"prompt_s", "decode_s", "compress_s"}) all.back().erase(name);
+    }
+    return all;
+  }
+  // What was there before stays as it was; the rest is what a run without a break finds, in its order, each once.
+  void expect_to_go_on(const std::string& run) const {
+    const std::string before = file(run, "items.jsonl");
+    const Outcome rest = ei::e2e::run(eval_into(run));
+    ASSERT_EQ(rest.code, 0) << rest.err;
+    const std::string after = file(run, "items.jsonl");
+    EXPECT_EQ(after.substr(0, before.size()), before);
+    EXPECT_TRUE(after.ends_with(rest.out)) << "only what was missing is answered";
+    const Outcome whole = ei::e2e::run(eval_into("whole"));
+    ASSERT_EQ(whole.code, 0) << whole.err;
+    EXPECT_EQ(results(run), results("whole"));
+    EXPECT_EQ(file(run, "items.jsonl").substr(0, after.find('\n')),
+              file("whole", "items.jsonl").substr(0, after.find('\n')));
+    std::set<std::string> names;
+    for (const auto& result : results(run))
+      EXPECT_TRUE(names.insert(result["item"].get<std::string>() + result["method"].get<std::string>()).second)
+          << result;
+    EXPECT_EQ(std::ssize(names), kLines);
+    const auto tasks = [&](const std::string& page) {
+      return page.substr(std::min(page.find("\n| task |"), page.size()));
+    };
+    EXPECT_EQ(tasks(file(run, "summary.md")), tasks(file("whole", "summary.md")));
+    EXPECT_NE(tasks(file(run, "summary.md")), "");
+    const Outcome again = ei::e2e::run(eval_into(run));
+    EXPECT_EQ(again.code, 0) << again.err;
+    EXPECT_EQ(again.out, "") << "nothing is left to answer";
+    EXPECT_EQ(file(run, "items.jsonl"), after);
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(CutEval, GoesOnWhereItWasKilled) {
+  int64_t before = 0;
+  for (int kill = 0; kill < 2; ++kill) {
+    const Outcome outcome = cut("killed", SIGKILL);
+    EXPECT_EQ(outcome.signal, SIGKILL) << outcome.err;
+    const int64_t now = std::ssize(results("killed"));
+    EXPECT_GT(now, before);
+    EXPECT_LT(now, kLines);
+    EXPECT_EQ(file("killed", "summary.md"), "") << "it had no time for one";
+    before = now;
+  }
+  expect_to_go_on("killed");
+}
+
+TEST_F(CutEval, GoesOnWhereACtrlCEndedIt) {
+  const Outcome outcome = cut("interrupted", SIGINT);
+  EXPECT_EQ(outcome.code, 130) << outcome.err;
+  EXPECT_NE(outcome.err.find("interrupted; the same command goes on from here"), std::string::npos) << outcome.err;
+  const int64_t answered = std::ssize(results("interrupted"));
+  EXPECT_GE(answered, 1);
+  EXPECT_LT(answered, kLines);
+  EXPECT_TRUE(file("interrupted", "items.jsonl").ends_with(outcome.out)) << "what is printed is on disk";
+  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), answered);
+  EXPECT_NE(file("interrupted", "summary.md").find("| full | " + std::to_string((answered + 1) / 2) + " |"),
+            std::string::npos)
+      << "the items it has finished: " << file("interrupted", "summary.md");
+  EXPECT_NE(file("interrupted", "report.html").find("\"results\":" + std::to_string(answered)), std::string::npos);
+  expect_to_go_on("interrupted");
 }
 
 TEST(Interrupt, ABenchmarkKeepsTheRowsItHasFinished) {
