@@ -62,11 +62,19 @@ def write_choices(path):
 def make_report(program, folder):
     write_choices(folder / "choices.jsonl")
     tasks = [*TASKS, f"{CHOICE}:{folder / 'choices.jsonl'}"]
-    subprocess.run([program, "eval", "--tasks", ",".join(tasks), "--lengths", ",".join(map(str, LENGTHS)), "-n", str(DEPTHS),
-                    "--depths", str(DEPTHS), "--methods", "full,snapkv", "--kv-budget", "10%", "-t", "1", "--out", folder],
-                   check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    lines = (folder / "items.jsonl").read_text().splitlines()[1:]
-    return [json.loads(line) for line in lines]
+    command = [program, "eval", "--tasks", ",".join(tasks), "--lengths", ",".join(map(str, LENGTHS)), "-n", str(DEPTHS),
+               "--depths", str(DEPTHS), "--methods", "full,snapkv", "--kv-budget", "10%", "-t", "1", "--out", folder]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    # A model that wrote another letter than the likeliest, so that the two scores are different ones.
+    conditions, *lines = (folder / "items.jsonl").read_text().splitlines()
+    results = [json.loads(line) for line in lines]
+    for result in results:
+        if "likelihood" in result:
+            result["likelihood"] = int(result["method"] == METHODS[0] or result["length"] == LENGTHS[0])
+    lines = [json.dumps(result, separators=(",", ":"), ensure_ascii=False) for result in results]
+    (folder / "items.jsonl").write_text("\n".join([conditions, *lines, ""]))
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return results
 
 
 class ReportTest:
