@@ -9,6 +9,7 @@
 
 #include "kv/rewind.h"
 #include "support/compressed_cache.h"
+#include "support/plain_kv.h"
 
 namespace ei::kv {
 namespace {
@@ -49,8 +50,11 @@ TEST(Compressor, KeepsWhatTheMethodSaysOfTheReferencesScores) {
       ASSERT_TRUE(oracle->synchronize().ok());
       // By hand: the mean of the group, the mean of three neighbours, the best fourteen and the last six.
       for (int h = 0; h < kKvHeads; ++h) {
-        const KeepList keep = policy::keep_best_and_recent(
-            policy::pooled_scores(options, {scores.data() + h * 2 * length, length, 2, length - 6}), 14, length);
+        const float* first = scores.data() + h * 2 * length;
+        testing::PlainScores mean;
+        for (int64_t slot = 0; slot < length - 6; ++slot)
+          mean.push_back((static_cast<double>(first[slot]) + static_cast<double>(first[length + slot])) / 2);
+        const KeepList keep = testing::plain_keep(testing::plain_pooled(mean, options.pooling, 3), 14, length);
         std::vector<int32_t>& positions = expected.emplace_back();
         for (const int32_t slot : keep) positions.push_back(view.heads[static_cast<size_t>(h)].position(slot));
       }
