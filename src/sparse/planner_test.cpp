@@ -15,6 +15,7 @@
 
 #include "policy/registry.h"
 #include "support/plain_planner.h"
+#include "support/plain_random_prefill.h"
 #include "support/remembered_plan.h"
 
 namespace ei::sparse {
@@ -133,6 +134,11 @@ class PlannedPrompt {
   std::unique_ptr<Stream> stream_;
 };
 
+// Does it name blocks itself, for which no plan of another code has any?
+bool names_blocks(const policy::PrefillOptions& options) {
+  return policy::make_prefill_method(options, method_shape_of(options))->chooses();
+}
+
 // [layers, segments, kv_heads]
 std::vector<std::vector<int32_t>> chosen(const Planner& planner) {
   std::vector<std::vector<int32_t>> lists;
@@ -142,7 +148,7 @@ std::vector<std::vector<int32_t>> chosen(const Planner& planner) {
   return lists;
 }
 
-void expect_same(const policy::LayerRecords& ours, const policy::LayerRecords& plain) {
+void expect_same(const policy::LayerRecords& ours, const policy::LayerRecords& plain, bool lists_too) {
   ASSERT_EQ(ours.size(), plain.size());
   for (size_t i = 0; i < ours.size(); ++i) {
     for (size_t h = 0; h < ours[i].heads.size(); ++h) {
@@ -151,7 +157,9 @@ void expect_same(const policy::LayerRecords& ours, const policy::LayerRecords& p
       EXPECT_EQ(ours[i].heads[h].type, plain[i].heads[h].type);
       EXPECT_EQ(ours[i].heads[h].rigid, plain[i].heads[h].rigid);
       EXPECT_EQ(ours[i].heads[h].blocks, plain[i].heads[h].blocks);
-      EXPECT_EQ(ours[i].heads[h].chosen, plain[i].heads[h].chosen);
+      if (lists_too) {
+        EXPECT_EQ(ours[i].heads[h].chosen, plain[i].heads[h].chosen);
+      }
     }
   }
 }
@@ -168,7 +176,9 @@ TEST(Planner, PlansWhatAPlainOneDoesForEveryMethod) {
       ours.read(batch);
       for (int layer = 0; layer < kLayers; ++layer) {
         SCOPED_TRACE(::testing::Message() << "layer " << layer << " batch " << batch);
-        expect_same(ours.planner().records(layer), plain.records(layer));
+        const policy::LayerRecords& records = ours.planner().records(layer);
+        expect_same(records, plain.records(layer), !names_blocks(options));
+        if (names_blocks(options)) testing::expect_random_lists(options, kLayerShape.tokens, records);
       }
     }
   }
@@ -180,10 +190,13 @@ TEST(Planner, PlansNearlyTheSameByTheKernelsOfThisMachine) {
   const auto backend = make_backend("cpu");
   for (const auto& [name, options] : sparse_methods()) {
     SCOPED_TRACE(name);
-    testing::PlainPlanner plain(options, method_shape_of(options), prompt.layers);
-    plain.read();
     PlannedPrompt ours(*backend, options, prompt);
     ours.read(256);
+    for (int layer = 0; layer < kLayers && names_blocks(options); ++layer)
+      testing::expect_random_lists(options, kLayerShape.tokens, ours.planner().records(layer));
+    if (names_blocks(options)) continue;
+    testing::PlainPlanner plain(options, method_shape_of(options), prompt.layers);
+    plain.read();
     int64_t all = 0;
     int64_t common = 0;
     for (int layer = 0; layer < kLayers; ++layer) {

@@ -65,7 +65,7 @@ class PlainPlanner {
     for (size_t i = 0; i < run.size(); ++i)
       if (places[i].sampled) sample(all, i, run[i]);
     walk_.decide(layer);
-    if (walk_.method().chooses()) return;
+    if (walk_.method().chooses()) return;  // held to what its words promise (plain_random_prefill.h)
     for (size_t i = 0; i < run.size(); ++i) {
       if (places[i].attends && options_.select != policy::BlockRank::kMidrange) rate(all, i, run[i], values);
       for (int32_t h = 0; h < rows_.kv_heads && !run[i].dense; ++h) choose(layer, h, static_cast<int32_t>(i), values);

@@ -1,9 +1,7 @@
-// Blocks until a share is covered, and any blocks.
+// Blocks until a share is covered.
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 
 #include "policy/registry.h"
 #include "support/prefill_run.h"
@@ -37,29 +35,6 @@ TEST(Cumulative, ReadsAsManyBlocksAsCoverTheShareAndNeverLessThanItsBudget) {
       }
     }
   }
-}
-
-TEST(RandomPrefill, NamesAscendingBlocksBeforeTheSegmentAllEquallyOften) {
-  const PrefillOptions options = small_prefill("random-prefill");
-  const auto method = make_prefill_method(options, {.layers = 400, .kv_heads = 2});
-  ASSERT_TRUE(method->chooses());
-  std::vector<int> taken(24);
-  for (int32_t layer = 0; layer < 400; ++layer) {
-    std::vector<int32_t> blocks(5);
-    method->choose({.layer = layer, .segment = 3}, 0, blocks);
-    EXPECT_TRUE(std::is_sorted(blocks.begin(), blocks.end(), std::less_equal<>()));
-    for (const int32_t block : blocks) ++taken.at(static_cast<size_t>(block));
-    std::vector<int32_t> others(5);
-    method->choose({.layer = layer, .segment = 3}, 1, others);
-    EXPECT_EQ(others, blocks) << "whichever kv_head";
-  }
-  // 2000 of 24 blocks: 83 each, give or take four standard deviations of 9.
-  for (const int count : taken) EXPECT_NEAR(count, 83, 36);
-  std::vector<int32_t> all(24);
-  method->choose({.layer = 0, .segment = 3}, 0, all);
-  std::vector<int32_t> expected(24);
-  std::iota(expected.begin(), expected.end(), 0);
-  EXPECT_EQ(all, expected);
 }
 
 }  // namespace
