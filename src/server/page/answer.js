@@ -22,12 +22,16 @@ function promptOf(turns, side) {
   return { prompt_parts: parts.flatMap((part, index) => index === 0 ? [part] : ["\n", part]) };
 }
 
-// Texts that the server has not got yet. Two answers side by side send a text once.
+// Texts that the server has not got yet. Two answers side by side send a text once; what was sent for an answer that has
+// been stopped will not arrive.
 async function leaveTexts(turns, key, signal) {
   for (const file of turns.flatMap((turn) => turn.files ?? [])) {
     if (file.id) continue;
-    file.sending ??= leave(file.text, key, signal).finally(() => { delete file.sending; });
-    file.id = await file.sending;
+    if (!file.sending || file.sending.signal.aborted) {
+      const sending = file.sending = { signal };
+      sending.id = leave(file.text, key, signal).finally(() => { if (file.sending === sending) delete file.sending; });
+    }
+    file.id = await file.sending.id;
   }
 }
 

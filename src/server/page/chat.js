@@ -18,8 +18,12 @@ function button(label, action) {
   return made;
 }
 
+export function fileBytes(file) {
+  return new Blob([file.text]).size;
+}
+
 export function fileLabel(file) {
-  return `${file.name}, ${bytes(new Blob([file.text]).size)}`;
+  return `${file.name}, ${bytes(fileBytes(file))}`;
 }
 
 function userTurn(turn, index, actions) {

@@ -1,6 +1,6 @@
 // The page: what the reader does, and what happens then.
 import { newSide, run } from "./answer.js";
-import { fileLabel, refresh, render } from "./chat.js";
+import { fileBytes, fileLabel, refresh, render } from "./chat.js";
 import { bytes, list, progressText } from "./figures.js";
 import * as map from "./map.js";
 import { get } from "./stream.js";
@@ -34,7 +34,7 @@ function startTheme() {
 // ---- what is kept when the page is loaded anew: the tab's own storage, never the server
 function keep() {
   try {
-    sessionStorage.setItem(kKept, JSON.stringify(state.turns));
+    sessionStorage.setItem(kKept, JSON.stringify(state.turns, (name, value) => name === "sending" ? undefined : value));
   } catch {
     sessionStorage.removeItem(kKept);
     notice("This conversation is too long for the browser to keep: it will be gone when the page is loaded anew.");
@@ -138,6 +138,7 @@ async function answer() {
   const both = byId("compare").checked && method !== "full";
   const turn = { role: "assistant", sides: (both ? ["full", method] : [method]).map(newSide) };
   state.turns.push(turn);
+  keep();
   render(state.turns, actions);
   const stopper = state.stopper = new AbortController();
   setRunning(true);
@@ -174,7 +175,7 @@ function showFiles() {
     item.append(fileLabel(file) + " ", remove);
     return item;
   }));
-  byId("size").textContent = state.files.length ? bytes(state.files.reduce((sum, file) => sum + file.text.length, 0)) : "";
+  byId("size").textContent = state.files.length ? bytes(state.files.reduce((sum, file) => sum + fileBytes(file), 0)) : "";
 }
 async function addFiles(files) {
   for (const file of files) {
@@ -220,7 +221,8 @@ function startAsking() {
   });
   byId("stop").addEventListener("click", () => { state.stopper?.abort(); byId("question").focus(); });
   document.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && !byId("stop").hidden && event.target.tagName !== "TEXTAREA") state.stopper.abort();
+    const edits = event.target.tagName === "TEXTAREA" && event.target !== byId("question");  // Escape ends that
+    if (event.key === "Escape" && !event.isComposing && !byId("stop").hidden && !edits) state.stopper.abort();
   });
   byId("clear").addEventListener("click", () => {
     state.stopper?.abort();

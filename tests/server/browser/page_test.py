@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The page in a real browser: type, stream, stop, edit, retry, a long text, a file, a sparse method and its budget, both
-sides, reload, dark, 400 pixels, keyboard, screen reader.
+sides, reload, dark, 400 pixels, keyboard, screen reader, a key.
 
 Usage: page_test.py --program BIN [--pictures DIR]
 Needs Chromium (Debian: chromium); without it the test says so and is skipped (exit code 77).
@@ -158,9 +158,21 @@ class PageTest:
             self.page.choose("#add", path)
             self.page.wait("!!document.querySelector('#files li')")
         self.ask("What is the pass key?")
-        self.stopped_by(lambda: self.page.click("#stop"))
-        self.page.click(".assistant .actions button")  # again
+        assert self.page.script("document.activeElement.id") == "question", "the focus stays where the question was typed"
         self.stopped_by(lambda: self.page.key("Escape", 27))
+        for stop in (lambda: self.page.click("#stop"), lambda: self.page.key("Escape", 27)):
+            self.page.click(".assistant .actions button")  # again
+            self.stopped_by(stop)
+
+    def leaves_an_edit_by_escape_and_goes_on(self):
+        self.page.click(".assistant .actions button")
+        self.page.wait("document.querySelector('#bar').value > 0 && !document.querySelector('#bar').hidden")
+        self.page.click(".user .actions button")
+        self.page.wait("!!document.querySelector('.user textarea')")
+        self.page.key("Escape", 27)
+        assert self.count(".user textarea") == 0
+        assert self.count(".side.running") == 1, "the answer was stopped, too"
+        self.stopped_by(lambda: self.page.click("#stop"))
 
     def stopped_by(self, stop):
         self.page.wait("document.querySelector('#bar').value > 0 && !document.querySelector('#bar').hidden")
@@ -169,11 +181,47 @@ class PageTest:
         assert "stopped" in self.text(".side .effects"), self.text(".side .effects")
         self.page.wait("fetch('/slots').then((r) => r.json()).then((s) => s.every((one) => !one.is_processing))", 10)
 
-    def is_there_after_a_reload(self):
+    def reload(self):
         self.page.call("Page.reload")
         self.page.wait("document.querySelector('#method')?.options.length > 3")
+
+    def is_there_after_a_reload(self):
+        self.reload()
         assert self.count(".turn") == 2
         assert "book.txt" in self.text(".user .attached")
+
+    def is_there_after_a_reload_in_the_middle_of_an_answer(self):
+        self.page.click("#clear")
+        self.drop(long_text(9000))
+        self.set("#length", "40")
+        self.ask("Which key?")
+        self.page.wait("document.querySelector('#bar').value > 0 && !document.querySelector('#bar').hidden")
+        self.reload()
+        assert self.count(".turn") == 2, self.count(".turn")
+        assert self.text(".user .text") == "Which key?", self.text(".user .text")
+        assert "book.txt" in self.text(".user .attached")
+        assert "stopped" in self.text(".side .effects"), self.text(".side .effects")
+        self.set("#length", "40")
+        self.page.click(".assistant .actions button")
+        self.finished(1)
+        assert "tokens/s" in self.text(".side .effects"), "it can be asked again: " + self.text(".side .effects")
+
+    def sends_a_text_anew_that_was_stopped_on_its_way(self):
+        """The first time it does not arrive before the answer is asked for again."""
+        self.page.click("#clear")
+        self.page.script("window.sent = []; window.plain = window.fetch; window.fetch = (path, options) => {"
+                         "sent.push(path); if (path !== '/texts' || sent.filter((one) => one === path).length > 1)"
+                         "return plain(path, options); return new Promise((_, fail) => options.signal.addEventListener("
+                         "'abort', () => fail(new DOMException('stopped', 'AbortError')))); }; 0")
+        self.drop("é" * 2048)
+        assert self.text("#size") == "4 KiB", "bytes, not characters: " + self.text("#size")
+        self.ask("Which key?")
+        self.page.wait("sent.includes('/texts')")
+        self.page.click(".assistant .actions button")
+        self.finished(1)
+        assert "tokens/s" in self.text(".side .effects"), self.text(".side .effects")
+        assert self.page.script("sent").count("/texts") == 2, self.page.script("sent")
+        self.page.script("window.fetch = plain; 0")
 
     def goes_dark(self):
         def shade():
@@ -186,8 +234,7 @@ class PageTest:
         self.page.click("#theme")
         assert shade() < light / 4, (light, shade())
         self.picture("6-dark")
-        self.page.call("Page.reload")
-        self.page.wait("document.querySelector('#method')?.options.length > 3")
+        self.reload()
         assert shade() < light / 4, "the choice is kept, whatever the system does"
 
     def fits_a_phone(self):
@@ -208,13 +255,29 @@ class PageTest:
             reached.append(self.page.script("document.activeElement.id"))
         assert reached[:2] == ["send", "add"], reached
 
-    def run(self):
-        for step in (self.opens_and_streams, self.edits_and_retries, self.retries_while_it_writes,
-                     self.reads_a_long_text_sparsely, self.answers_the_second_question_at_once, self.compares,
-                     self.stops, self.is_there_after_a_reload, self.goes_dark, self.fits_a_phone,
-                     self.can_be_used_without_a_mouse_or_eyes):
+    def asks_for_a_key(self):
+        self.page.open(self.url)
+        self.page.wait("!document.querySelector('#key-field').hidden")
+        assert "needs a key" in self.text("#notice"), self.text("#notice")
+        self.set("#key", "wrong")
+        self.page.wait("performance.getEntriesByName(location.origin + '/props').length > 1")
+        assert self.count("#method option") == 0 and "needs a key" in self.text("#notice"), self.text("#notice")
+        self.set("#key", "secret")
+        self.page.wait("document.querySelector('#method').options.length > 3")
+        assert self.text("#notice") == "", self.text("#notice")
+        self.set("#length", "20")
+        self.drop("The pass key is 48213.")
+        self.ask("What is the pass key?")
+        self.finished(1)
+        assert "tokens/s" in self.text(".side .effects"), self.text(".side .effects")
+        self.reload()
+        assert self.page.script("document.querySelector('#key-field').hidden"), "the tab keeps it"
+        self.page.problems[:] = [one for one in self.page.problems if "401" not in one]
+
+    def run(self, steps):
+        for step in steps:
             try:
-                step()
+                step(self)
             except Exception:
                 self.picture("failed")
                 print("pictures:", self.pictures)
@@ -223,18 +286,31 @@ class PageTest:
         assert not self.page.problems, self.page.problems
 
 
-def main():
-    program, pictures, browser = devtools.arguments("page-")
-    server = Server(program, "--ignore-eos")  # answers of some length
+STEPS = [PageTest.opens_and_streams, PageTest.edits_and_retries, PageTest.retries_while_it_writes,
+         PageTest.reads_a_long_text_sparsely, PageTest.answers_the_second_question_at_once, PageTest.compares, PageTest.stops,
+         PageTest.leaves_an_edit_by_escape_and_goes_on, PageTest.is_there_after_a_reload,
+         PageTest.is_there_after_a_reload_in_the_middle_of_an_answer,
+         PageTest.sends_a_text_anew_that_was_stopped_on_its_way, PageTest.goes_dark, PageTest.fits_a_phone,
+         PageTest.can_be_used_without_a_mouse_or_eyes]
+
+
+def try_page(program, browser, pictures, flags, steps):
+    server = Server(program, "--ignore-eos", *flags)  # answers of some length
     try:
         page = devtools.Browser(browser)
         try:
             page.resize(1280, 900)
-            PageTest(page, server.url, pictures).run()
+            PageTest(page, server.url, pictures).run(steps)
         finally:
             page.close()
     finally:
         server.close()
+
+
+def main():
+    program, pictures, browser = devtools.arguments("page-")
+    try_page(program, browser, pictures, [], STEPS)
+    try_page(program, browser, pictures, ["--api-key", "secret"], [PageTest.asks_for_a_key])
     return 0
 
 
