@@ -126,7 +126,8 @@ TEST(ServerLimits, TheOperatorsTimeEndsARequestWhateverItSays) {
     EXPECT_LT(answer["tokens_predicted"], 100000) << asked;
   }
   const Answer late = server.post("/completion", {{"prompt", long_text(8000)}});
-  EXPECT_EQ(late.status, 500) << late.body;
+  EXPECT_EQ(late.status, 504) << late.body;
+  EXPECT_EQ(late.json()["error"]["type"], "timeout_error") << late.body;
   EXPECT_NE(late.body.find("time was over"), std::string::npos) << late.body;
 }
 

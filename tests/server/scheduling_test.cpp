@@ -176,7 +176,7 @@ TEST(ServerScheduling, AStreamTellsOfItsPromptAndIsNeverSilentForLong) {
   EXPECT_GT(before, 1000);
   // A deadline that passes while the prompt is read is an error, and while the answer is written its end.
   const Answer late = server.post("/completion", {{"prompt", long_text(3000, 2)}, {"timeout", 0.05}});
-  EXPECT_EQ(late.status, 500) << late.body;
+  EXPECT_EQ(late.status, 504) << late.body;
   EXPECT_NE(late.body.find("time was over"), std::string::npos) << late.body;
   const json cut = server.post("/completion", {{"prompt", "a b"}, {"ignore_eos", true}, {"timeout", 0.3}}).json();
   EXPECT_EQ(cut["stop_type"], "limit") << cut;
@@ -192,13 +192,15 @@ TEST(ServerScheduling, AStreamThatWaitsForASlotIsNotSilentEither) {
   ASSERT_TRUE(server.becomes_busy());
   // Before the head is sent, and where there is no stream, an error is a status.
   json body = {{"prompt", "a b"}, {"n_predict", 2}, {"stream", true}, {"timeout", 0.02}};
-  EXPECT_EQ(server.post("/completion", body).status, 500);
-  EXPECT_EQ(server.post("/completion", {{"prompt", "a b"}, {"timeout", 0.3}}).status, 500);
+  EXPECT_EQ(server.post("/completion", body).status, 504);
+  EXPECT_EQ(server.post("/completion", {{"prompt", "a b"}, {"timeout", 0.3}}).status, 504);
   body["timeout"] = 1;
   const Answer late = server.post("/completion", body);
   EXPECT_EQ(late.status, 200);
   EXPECT_NE(late.body.find(": keep-alive\n\n"), std::string::npos) << late.body;
   ASSERT_EQ(late.events().size(), 1u) << late.body;
+  EXPECT_EQ(late.events()[0]["error"]["code"], 504);
+  EXPECT_EQ(late.events()[0]["error"]["type"], "timeout_error");
   EXPECT_NE(late.events()[0]["error"]["message"].get<std::string>().find("time was over"), std::string::npos);
 
   const json messages = {{{"role", "user"}, {"content", "a b"}}};

@@ -39,6 +39,8 @@ ApiError too_busy(int seconds) {
           .details = {{"retry_after", seconds}}};
 }
 
+ApiError too_late(const std::string& message) { return {.status = 504, .type = "timeout_error", .message = message}; }
+
 ApiError unavailable(const std::string& message) {
   return {.status = 503, .type = "unavailable_error", .message = message};
 }

@@ -24,6 +24,8 @@ ApiError invalid_field(const std::string& name, const std::string& message);
 // The engine's errors: what the request caused is 400, what the machine lacks 503, the rest 500.
 ApiError from_engine(const Error& error);
 ApiError too_busy(int seconds);
+// The request's time is over. Not 408: that would blame the client's sending, and browsers ask again by themselves.
+ApiError too_late(const std::string& message);
 ApiError unavailable(const std::string& message);
 ApiError not_supported(const std::string& message);
 ApiError not_found(const std::string& path);

@@ -15,7 +15,8 @@ class Responder::Sink : public TaskSink {
   void finished(const std::string& rest, const TaskReport& report) override {
     responder_->finished(choice_, rest, report);
   }
-  void failed(const Error& error) override { responder_->failed(error); }
+  void failed(const Error& error) override { responder_->failed(from_engine(error)); }
+  void late() override { responder_->failed(too_late(kLate)); }
 
  private:
   std::shared_ptr<Responder> responder_;
@@ -70,7 +71,7 @@ void Responder::token(int choice, const TaskToken& token, const TaskReport& repo
   of.report = report;
   of.text += token.text;
   of.tokens.push_back(token.token);
-  if (token.own) of.probabilities.push_back(token);
+  if (token.own && !params_.stream) of.probabilities.push_back(token);
   if (!params_.stream) return;
   open_stream();
   reply_->write(format_->piece(of, token));
@@ -103,16 +104,15 @@ void Responder::finished(int choice, const std::string& rest, const TaskReport& 
   over_ = true;  // behind what may throw: a failure is still to be told
 }
 
-void Responder::failed(const Error& error) {
+void Responder::failed(const ApiError& error) {
   if (std::exchange(over_, true)) return;
   cancel_->cancel();  // the other answers are of no use
-  const ApiError api = from_engine(error);
   if (!head_sent_) {
-    HttpResponse response = api.to_response();
+    HttpResponse response = error.to_response();
     response.headers.insert(response.headers.end(), headers_.begin(), headers_.end());
     return reply_->send(std::move(response));
   }
-  reply_->write(format_->failure(api));
+  reply_->write(format_->failure(error));
   reply_->end();
 }
 

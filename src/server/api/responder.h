@@ -19,7 +19,7 @@ struct Choice {
   std::string prompt{};  // its text, where somebody wants to see it
   std::string text{};
   std::vector<int32_t> tokens{};
-  std::vector<TaskToken> probabilities{};         // where they were asked for
+  std::vector<TaskToken> probabilities{};  // where they were asked for; not of a stream, which tells them at once
   std::vector<TaskToken> prompt_probabilities{};  // the same, of the prompt
   TaskReport report{};
   bool same_prompt = false;  // as the choice before
@@ -58,7 +58,7 @@ class Responder : public std::enable_shared_from_this<Responder> {
   void token(int choice, const TaskToken& token, const TaskReport& report);
   void prompt(int choice, std::vector<TaskToken> tokens);
   void finished(int choice, const std::string& rest, const TaskReport& report);
-  void failed(const Error& error);
+  void failed(const ApiError& error);
   void send_head();
   void open_stream();
 

@@ -12,7 +12,6 @@ namespace ei::server {
 
 namespace {
 const Error kCancelled{ErrorKind::kInterrupted, "the request was cancelled"};
-const Error kDeadline{ErrorKind::kRuntime, "the request's time was over before its first token"};
 // A file is worth loading where it has so many tokens more than what is in memory.
 constexpr int64_t kWorthLoading = 64;
 
@@ -51,7 +50,7 @@ void Scheduler::drop_cancelled() {
   }
   for (const std::shared_ptr<TaskSink>& sink : impatient) contain([&] { sink->waits(); });
   for (const Waiting& one : gone) contain([&] { one.task.sink->failed(kCancelled); });
-  for (const Waiting& one : late) contain([&] { one.task.sink->failed(kDeadline); });
+  for (const Waiting& one : late) contain([&] { one.task.sink->late(); });
   for (size_t slot = 0; slot < slots_.size(); ++slot) {
     Running* running = slots_[slot].running.get();
     if (running == nullptr || running->ended() || !(stopping || running->cancelled())) continue;

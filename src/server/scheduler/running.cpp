@@ -82,8 +82,8 @@ void Running::read(int64_t most, const std::function<bool()>& make_room) try {
     if (!sampled.ok()) return fail(sampled.error());
   }
   if (generation_->stage() == Generation::Stage::kFinished) return end();
-  if (task_.deadline_s > 0 && now_s() > task_.deadline_s && reading())
-    fail({ErrorKind::kRuntime, "the request's time was over before its first token"});
+  late_ = task_.deadline_s > 0 && now_s() > task_.deadline_s && reading();
+  if (late_) fail({ErrorKind::kRuntime, TaskSink::kLate});
 } catch (const std::exception& error) {
   fail(error_of(error));
 }
@@ -160,7 +160,7 @@ void Running::deliver() {
       fail(error_of(error));
     }
   }
-  contain([this] { task_.sink->failed(*error_); });
+  contain([this] { late_ ? task_.sink->late() : task_.sink->failed(*error_); });
 }
 
 void Running::cancel() { fail({ErrorKind::kInterrupted, "the request was cancelled"}); }

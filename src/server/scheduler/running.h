@@ -85,6 +85,7 @@ class Running {
   size_t traced_ = 0;                // segments
   bool ended_ = false;
   std::optional<Error> error_{};
+  bool late_ = false;  // and that is why
 };
 
 }  // namespace ei::server

@@ -55,7 +55,7 @@ struct TaskReport {
   int64_t held_tokens() const { return cached_tokens + read_tokens + generated_tokens; }
 };
 
-// Calls come on the compute thread, in this order: waits, progress*, token*, then finished or failed, once.
+// Calls come on the compute thread, in this order: waits, progress*, token*, then finished, failed or late, once.
 class TaskSink {
  public:
   virtual ~TaskSink() = default;
@@ -69,6 +69,10 @@ class TaskSink {
   // `rest`: text that had been held back for a stop string.
   virtual void finished(const std::string& rest, const TaskReport& report) = 0;
   virtual void failed(const Error& error) = 0;
+  // Task::deadline_s was over before the first token.
+  virtual void late() { failed({ErrorKind::kRuntime, kLate}); }
+
+  static constexpr const char* kLate = "the request's time was over before its first token";
 };
 
 struct Task {
