@@ -1,4 +1,6 @@
 // serve: the engine behind HTTP until a signal comes; then the answers that are under way are finished.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -134,6 +136,14 @@ Status add_engine_options(const CommandContext& context, const Engine& engine, s
   return {};
 }
 
+// Each connection is a descriptor, and many a shell gives its programs 1 024 unless they ask for more.
+void take_all_descriptors() {
+  rlimit descriptors{};
+  if (::getrlimit(RLIMIT_NOFILE, &descriptors) != 0) return;
+  descriptors.rlim_cur = descriptors.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &descriptors);
+}
+
 std::string address(const Settings& settings, const std::string& host, int port) {
   const bool bare = host.find(':') == std::string::npos;
   return str_format("%s://%s:%d", settings.ssl_cert_file.empty() ? "http" : "https",
@@ -143,6 +153,7 @@ std::string address(const Settings& settings, const std::string& host, int port)
 
 Result<int> command_serve(const CommandContext& context) {
   const Settings& settings = context.settings;
+  take_all_descriptors();
   Hangups hangups;
   LogFile log(settings.access_log);
   EI_ASSIGN_OR_RETURN(server::ServerOptions options, front_options(context, log));

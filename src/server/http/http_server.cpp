@@ -5,7 +5,7 @@
 #include <boost/asio/ip/v6_only.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <set>
+#include <chrono>
 #include <thread>
 
 #include "server/exceptions.h"
@@ -16,19 +16,31 @@ namespace ei::server {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 
+namespace {
+// Where no more connections can be had (no descriptor, no memory) the next try would fail as well.
+constexpr std::chrono::milliseconds kAcceptPause{100};
+}  // namespace
+
 struct HttpServer::Impl {
   explicit Impl(const HttpOptions& options, HttpHandler handler)
       : shared{.options = options, .handler = std::move(handler)} {}
 
+  struct Listener {
+    explicit Listener(asio::io_context& context) : acceptor(context), pause(context) {}
+    tcp::acceptor acceptor;
+    asio::steady_timer pause;
+  };
+
   Status listen(const std::string& host);
-  void accept(tcp::acceptor& acceptor);
+  void accept(Listener& listener);
+  void close_listeners();
   void take(tcp::socket socket);
   void run();
   void forget_ended();
 
   HttpShared shared;
   asio::io_context context{1};
-  std::vector<std::unique_ptr<tcp::acceptor>> acceptors;
+  std::vector<std::unique_ptr<Listener>> listeners;
   std::vector<std::weak_ptr<Connection>> connections;
   uint16_t port = 0;
   std::thread thread;
@@ -43,28 +55,39 @@ Status HttpServer::Impl::listen(const std::string& host) {
   const asio::ip::address address = asio::ip::make_address(host == "localhost" ? "127.0.0.1" : host, error);
   if (error) return fail("understand the address");
   const tcp::endpoint endpoint(address, port != 0 ? port : shared.options.port);
-  auto acceptor = std::make_unique<tcp::acceptor>(context);
-  acceptor->open(endpoint.protocol(), error);
+  auto listener = std::make_unique<Listener>(context);
+  tcp::acceptor& acceptor = listener->acceptor;
+  acceptor.open(endpoint.protocol(), error);
   if (error) return fail("open");
-  acceptor->set_option(asio::socket_base::reuse_address(true), error);
-  if (address.is_v6()) acceptor->set_option(asio::ip::v6_only(true), error);
-  acceptor->bind(endpoint, error);
+  acceptor.set_option(asio::socket_base::reuse_address(true), error);
+  if (address.is_v6()) acceptor.set_option(asio::ip::v6_only(true), error);
+  acceptor.bind(endpoint, error);
   if (error) return fail("listen on");
-  acceptor->listen(asio::socket_base::max_listen_connections, error);
+  acceptor.listen(asio::socket_base::max_listen_connections, error);
   if (error) return fail("listen on");
-  port = acceptor->local_endpoint(error).port();
-  acceptors.push_back(std::move(acceptor));
-  accept(*acceptors.back());
+  port = acceptor.local_endpoint(error).port();
+  listeners.push_back(std::move(listener));
+  accept(*listeners.back());
   return {};
 }
 
-void HttpServer::Impl::accept(tcp::acceptor& acceptor) {
-  acceptor.async_accept([this, &acceptor](const boost::system::error_code& error, tcp::socket socket) {
-    if (error == asio::error::operation_aborted) return;
+void HttpServer::Impl::accept(Listener& listener) {
+  listener.acceptor.async_accept([this, &listener](const boost::system::error_code& error, tcp::socket socket) {
+    if (!listener.acceptor.is_open()) return;
+    if (error) {
+      listener.pause.expires_after(kAcceptPause);
+      return listener.pause.async_wait([this, &listener](const boost::system::error_code&) {
+        if (listener.acceptor.is_open()) accept(listener);
+      });
+    }
     // A socket that there is no memory for is closed.
-    if (!error && shared.open < shared.options.connections) contain([&] { take(std::move(socket)); });
-    accept(acceptor);
+    if (shared.open < shared.options.connections) contain([&] { take(std::move(socket)); });
+    accept(listener);
   });
+}
+
+void HttpServer::Impl::close_listeners() {
+  for (const auto& listener : listeners) listener->acceptor.close();
 }
 
 void HttpServer::Impl::take(tcp::socket socket) {
@@ -99,7 +122,7 @@ HttpServer::~HttpServer() { stop(); }
 void HttpServer::stop() {
   if (!impl_->thread.joinable()) return;
   asio::post(impl_->context, [impl = impl_.get()] {
-    for (const auto& acceptor : impl->acceptors) acceptor->close();
+    impl->close_listeners();
     for (const auto& weak : impl->connections)
       if (const auto connection = weak.lock()) connection->close();
     impl->context.stop();
@@ -114,7 +137,7 @@ int64_t HttpServer::busy() const { return impl_->shared.busy; }
 void HttpServer::stop_accepting() {
   asio::post(impl_->context, [impl = impl_.get()] {
     impl->shared.keeps_connections = false;
-    for (const auto& acceptor : impl->acceptors) acceptor->close();
+    impl->close_listeners();
   });
 }
 

@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import pathlib
+import resource
 import sys
 import tempfile
 import threading
@@ -154,6 +155,27 @@ def keys(program):
                 server.close()
 
 
+def crowd(program):
+    """The program takes all descriptors that it may have, not only those that a shell gives it at first."""
+    few, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, most))
+    try:
+        server = Server(program)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (few, most))
+    open_ones = []
+    try:
+        for _ in range(min(200, few - 50)):
+            connection, answer = Client(server.url).open("/health", None)
+            assert answer.status == 200 and answer.read()
+            open_ones.append(connection)
+        assert len(open_ones) > 64, few
+    finally:
+        for connection in open_ones:
+            connection.close()
+        server.close()
+
+
 def stopping(program):
     """SIGTERM while a stream runs: nobody new is let in, the stream ends whole, and the program with 0."""
     server = Server(program, "--drain-seconds", "600")  # however slow the machine is
@@ -178,7 +200,7 @@ def stopping(program):
 
 
 def main():
-    for alone in (keys, stopping):
+    for alone in (keys, crowd, stopping):
         alone(sys.argv[1])
         print(alone.__name__, "ok")
     server = Server(sys.argv[1], "--chat-template", TEMPLATE, "--metrics")
