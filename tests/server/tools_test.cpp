@@ -245,6 +245,11 @@ TEST(ServerTools, ResponsesAreItemsOneBehindTheOtherWholeAndAsAStream) {
   const json cut = server.post("/v1/responses", {{"input", "a"}, {"max_output_tokens", 1}}).json();
   EXPECT_EQ(cut["status"], "incomplete") << cut;
   EXPECT_EQ(cut["incomplete_details"]["reason"], "max_output_tokens");
+  // So does its last event, whose name llama-server's clients wait for.
+  const json end =
+      server.post("/v1/responses", {{"input", "a"}, {"max_output_tokens", 1}, {"stream", true}}).events().back();
+  EXPECT_EQ(end["type"], "response.completed");
+  EXPECT_EQ(end["response"]["status"], "incomplete") << end;
 }
 
 }  // namespace

@@ -56,6 +56,8 @@ Facts facts_of(const Api& api, const char* id_prefix) {
 
 namespace {
 constexpr size_t kMaxAnswers = 128;  // to all prompts of a request together
+// The same: every answer has a copy.
+constexpr size_t kMaxBiasCopies = 1'000'000;
 
 // By the clock of now_s(), from the request's last byte on; 0: none. The operator's, where that is sooner.
 double deadline_of(const Call& call, const Params& params) {
@@ -64,11 +66,50 @@ double deadline_of(const Call& call, const Params& params) {
   if (most > 0 && (seconds <= 0 || seconds > most)) seconds = most;
   return seconds > 0 ? call.arrived_s + seconds : 0;
 }
+
+std::optional<ApiError> limit_answers(const TextRequest& request) {
+  const size_t prompts = request.prompts.size();
+  const size_t answers = prompts * static_cast<size_t>(request.params.choices);
+  if (answers > kMaxAnswers)
+    return invalid_field("n", str_format("asks for %d answers to each of %zu prompts: a request may have %zu answers",
+                                         request.params.choices, prompts, kMaxAnswers));
+  const size_t biases = request.params.generate.sampler.logit_bias.size();
+  if (biases * answers > kMaxBiasCopies)
+    return invalid_field("logit_bias", str_format("names %zu tokens for each of %zu answers: a request may have %zu, "
+                                                  "all answers together",
+                                                  biases, answers, kMaxBiasCopies));
+  return std::nullopt;
+}
+
+// An answer without a length of its own gets the longest that there is room for.
+std::optional<ApiError> limit_probabilities(TextRequest& request, const Api& api) {
+  Params& params = request.params;
+  if (params.probabilities == 0) return std::nullopt;
+  const bool keeps_answers = !params.stream;
+  const bool endless = params.generate.max_tokens < 0;
+  int64_t kept = 0;  // tokens
+  for (const std::vector<int32_t>& prompt : request.prompts) {
+    const auto length = static_cast<int64_t>(prompt.size());
+    if (params.scores_prompt) kept += params.choices * length;
+    if (keeps_answers && !endless)
+      kept += params.choices * std::min<int64_t>(params.generate.max_tokens, api.context() - length);
+  }
+  const auto answers = static_cast<int64_t>(request.prompts.size()) * params.choices;
+  const int64_t most = api.options.limits.most_probabilities / params.probabilities;
+  if (kept + (keeps_answers && endless ? answers : 0) > most)
+    return invalid_field(params.probabilities_by,
+                         str_format("asks for %d of each of %lld tokens: a request may have %lld, all tokens together; "
+                                    "a stream keeps those of its prompts alone",
+                                    params.probabilities, static_cast<long long>(std::max(kept, answers)),
+                                    static_cast<long long>(api.options.limits.most_probabilities)));
+  if (keeps_answers && endless) params.generate.max_tokens = (most - kept) / answers;
+  return std::nullopt;
+}
 }  // namespace
 
 void submit(const Call& call, TextRequest request) {
   const Api& api = call.api;
-  const Params& params = request.params;
+  Params& params = request.params;
   // A bad grammar is the request's fault, and known before anything waits for it.
   const auto sampler = text::Sampler::create(api.tokenizer(), params.generate.sampler);
   if (!sampler.ok()) {
@@ -76,16 +117,14 @@ void submit(const Call& call, TextRequest request) {
     if (error.status == 400) error.param = params.shaped_by;
     return call.refuse(error);
   }
-  if (request.prompts.size() * static_cast<size_t>(params.choices) > kMaxAnswers)
-    return call.refuse(invalid_field("n", str_format("asks for %d answers to each of %zu prompts: a request may have "
-                                                     "%zu answers",
-                                                     params.choices, request.prompts.size(), kMaxAnswers)));
+  if (const auto error = limit_answers(request)) return call.refuse(*error);
   const int64_t context = api.context();
   for (const std::vector<int32_t>& prompt : request.prompts) {
     const auto length = static_cast<int64_t>(prompt.size());
     if (length == 0) return call.refuse(invalid_field("prompt", "has no tokens"));
     if (length >= context) return call.refuse(too_long(length, context));
   }
+  if (const auto error = limit_probabilities(request, api)) return call.refuse(*error);
   const auto responder =
       std::make_shared<Responder>(call.reply, std::move(request.format), params, Headers{}, call.gone);
   std::vector<Task> tasks;

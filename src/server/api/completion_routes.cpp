@@ -6,18 +6,23 @@
 namespace ei::server {
 
 namespace {
-// logprobs: a number (OpenAI's completions) or true with top_logprobs (its chat).
+constexpr int kMostLogprobs = 100;
+constexpr int kMostTopLogprobs = 20;  // as OpenAI
+
+// logprobs: a number (OpenAI's completions) or true with top_logprobs (its chat). llama.cpp's n_probs asks for as many
+// here as the first of them, not for the whole vocabulary: `top_logprobs` is an object, and to fill one takes n^2 / 2
+// steps.
 void read_logprobs(Fields& fields, Params& params) {
   params.generate.sampler.candidates = 0;  // OpenAI's are those of all logits
+  const auto take = [&](const char* name, int least, int most) {
+    params.probabilities = std::max(static_cast<int>(fields.whole(name, 0, 0, most)), least);
+    params.probabilities_by = name;
+  };
   const Json* logprobs = fields.find("logprobs");
-  if (logprobs == nullptr) return;
-  if (logprobs->is_boolean()) {
-    if (!logprobs->get<bool>()) return;
-    params.probabilities = static_cast<int>(fields.whole("top_logprobs", 0, 0, 20));
-    if (params.probabilities == 0) params.probabilities = 1;
-    return;
-  }
-  params.probabilities = static_cast<int>(std::max<int64_t>(fields.whole("logprobs", 0, 0, 100), 1));
+  if (logprobs == nullptr || (logprobs->is_boolean() && !logprobs->get<bool>()))
+    return take("n_probs", 0, kMostLogprobs);
+  if (logprobs->is_boolean()) return take("top_logprobs", 1, kMostTopLogprobs);
+  take("logprobs", 1, kMostLogprobs);
 }
 }  // namespace
 

@@ -11,6 +11,7 @@ namespace ei::server {
 namespace {
 constexpr int kMaxDepth = 64;
 constexpr int64_t kMaxLookups = 100'000'000;  // a fraction of a second
+constexpr size_t kMaxTextBytes = 4096;        // of each in a list of short texts
 
 // Members keep their order, so that to find one takes a walk along those before it: an object of n members is read in
 // n^2 / 2 steps. At most that many, of all objects together, which are not nested too deeply.
@@ -117,16 +118,20 @@ std::string Fields::text(const std::string& name, const std::string& fallback) {
 std::vector<std::string> Fields::texts(const std::string& name, size_t most) {
   const Json* value = find(name);
   if (value == nullptr) return {};
-  if (value->is_string()) return {value->get<std::string>()};
   std::vector<std::string> list;
-  for (const Json& item : value->is_array() ? *value : Json::array({nullptr})) {
+  const auto take = [&](const Json& item) {
     if (!item.is_string() || list.size() >= most) {
       fail(name, str_format("must be a string or a list of at most %zu strings", most));
-      return {};
+      return false;
     }
-    list.push_back(item.get<std::string>());
-  }
-  return list;
+    const auto& text = item.get_ref<const std::string&>();
+    list.push_back(text);
+    if (text.size() > kMaxTextBytes)
+      fail(name, str_format("holds a string of %zu bytes: each may have %zu", text.size(), kMaxTextBytes));
+    return text.size() <= kMaxTextBytes;
+  };
+  const bool good = value->is_array() ? std::all_of(value->begin(), value->end(), take) : take(*value);
+  return good ? list : std::vector<std::string>{};
 }
 
 void Fields::fail(const std::string& name, const std::string& message) { fail(invalid_field(name, message)); }

@@ -36,7 +36,7 @@ class Fields {
   int64_t whole(const std::string& name, int64_t fallback, int64_t low, int64_t high);
   bool flag(const std::string& name, bool fallback);
   std::string text(const std::string& name, const std::string& fallback = {});
-  // A text or a list of texts.
+  // A text or a list of texts, of 4 KiB each at most: every answer has a copy of them.
   std::vector<std::string> texts(const std::string& name, size_t most);
 
   void fail(const std::string& name, const std::string& message);

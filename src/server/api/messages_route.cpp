@@ -179,6 +179,7 @@ void route_messages(const Call& call) {
   check_system(fields);
   request.params = read_params(fields, call.api.options.limits, call.api.tokenizer());
   request.params.choices = 1;
+  request.params.forget_probabilities();
   if (!fields.error()) take_chat(fields, read_chat(fields, call, ChatUse::kAnswer), request);
   if (fields.error()) return call.refuse(*fields.error());
   request.format = std::make_unique<MessagesFormat>(facts_of(call.api, "msg_"), request.params);

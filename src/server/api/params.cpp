@@ -18,7 +18,8 @@ constexpr int kMaxChoices = 128;
 constexpr size_t kMaxStops = 64;
 constexpr size_t kMaxSamplers = 64;
 constexpr int64_t kMaxHistory = 131072;  // as the sampler
-constexpr size_t kMaxBiases = 100000;
+constexpr size_t kMaxBiases = 100000;    // once their texts are tokens
+constexpr size_t kMaxBiasBytes = 4096;
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
 // The names of samplers in their order, as llama.cpp spells them.
@@ -80,6 +81,7 @@ void read_biases(Fields& fields, const text::Tokenizer& tokenizer, text::Sampler
   const Json* given = fields.find("logit_bias");
   if (given == nullptr) return;
   const auto fail = [&] { fields.fail("logit_bias", "must be pairs of a token (or a text) and a number (or false)"); };
+  const auto too_many = [&] { fields.fail("logit_bias", str_format("names more than %zu tokens", kMaxBiases)); };
   const auto add = [&](const Json& what, const Json& bias) {
     const bool forbids = bias.is_boolean() && !bias.get<bool>();
     if (!bias.is_number() && !forbids) return fail();
@@ -89,20 +91,26 @@ void read_biases(Fields& fields, const text::Tokenizer& tokenizer, text::Sampler
       const auto token = what.get<int64_t>();
       if (token >= 0 && token < tokenizer.vocab_size()) tokens.push_back(static_cast<text::Token>(token));
     } else if (what.is_string()) {
-      const Result<std::vector<text::Token>> pieces = tokenizer.tokenize(what.get<std::string>(), {});
+      const auto& text = what.get_ref<const std::string&>();
+      if (text.size() > kMaxBiasBytes)
+        return fields.fail("logit_bias",
+                           str_format("holds a text of %zu bytes: each may have %zu", text.size(), kMaxBiasBytes));
+      const Result<std::vector<text::Token>> pieces = tokenizer.tokenize(text, {});
       if (!pieces.ok()) return fail();
       tokens = *pieces;
     } else {
       return fail();
     }
+    if (sampler.logit_bias.size() + tokens.size() > kMaxBiases) return too_many();
     for (const text::Token token : tokens) sampler.logit_bias.emplace_back(token, value);
   };
-  if (given->size() > kMaxBiases) return fail();
+  if (given->size() > kMaxBiases) return too_many();
   if (given->is_object()) {
     for (const auto& [key, bias] : given->items()) {
       const bool number =
           !key.empty() && std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; });
       add(number && key.size() < 10 ? Json(std::stoll(key)) : Json(key), bias);
+      if (fields.error()) return;
     }
     return;
   }
@@ -110,6 +118,7 @@ void read_biases(Fields& fields, const text::Tokenizer& tokenizer, text::Sampler
   for (const Json& pair : *given) {
     if (!pair.is_array() || pair.size() != 2) return fail();
     add(pair[0], pair[1]);
+    if (fields.error()) return;
   }
 }
 

@@ -20,6 +20,7 @@ struct Params {
   bool include_usage = false;
   int choices = 1;
   int probabilities = 0;
+  std::string probabilities_by = "n_probs";  // the field that asked for them
   bool timings_per_token = false;
   bool return_progress = false;
   bool return_heads = false;
@@ -36,6 +37,11 @@ struct Params {
   std::vector<std::string> response_fields{};
   std::string shaped_by{};  // the field that the sampler's grammar or schema came from
 
+  // For shapes that have no place for them.
+  void forget_probabilities() {
+    probabilities = 0;
+    generate.sampler.candidates = 0;
+  }
   // Is something other than full attention and the whole cache asked for?
   bool may_lose() const { return method.method != policy::MethodChoice{}.method || !method.options.empty(); }
 };
@@ -46,6 +52,12 @@ struct ParamLimits {
   int slots = 1;
   bool request_methods = true;  // may a request choose a method?
   double most_s = 0;            // for a request, whatever it says; 0: as long as it takes
+  // Log-probabilities that are kept until a request's end: those of prompts, and of answers that are not streamed. Each
+  // takes a kilobyte as JSON, and some two microseconds of the compute thread.
+  int64_t most_probabilities = int64_t{1} << 20;
+  // Of an answer of /tokenize: JSON takes 16 bytes for a number, and some 200 for a token with its piece.
+  int64_t most_tokens = int64_t{16} << 20;
+  int64_t most_pieces = int64_t{1} << 20;
 };
 
 // Errors are left in `fields`.

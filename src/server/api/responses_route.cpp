@@ -46,6 +46,8 @@ class ResponsesFormat : public Format {
     return events += end_item();
   }
 
+  // Also of an answer that was cut, whose status says `incomplete`: OpenAI would call the event response.incomplete,
+  // but llama-server's clients wait for this one.
   std::string closing(const std::vector<Choice>& choices) override {
     const Choice& choice = choices.front();
     return named("response.completed", {{"response", response(choice)}, {"timings", timings_json(choice.report)}});
@@ -255,6 +257,7 @@ void route_responses(const Call& call) {
   TextRequest request;
   request.params = read_params(fields, call.api.options.limits, call.api.tokenizer());
   request.params.choices = 1;
+  request.params.forget_probabilities();
   read_text_format(fields, request.params);
   if (!fields.error()) take_chat(fields, read_chat(fields, call, ChatUse::kAnswer), request);
   if (fields.error()) return call.refuse(in_its_words(*fields.error()));
