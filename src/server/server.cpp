@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <ctime>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -54,7 +55,7 @@ const Route* find_route(const HttpRequest& request, bool* known_path) {
 
 // An engine and whoever asks it.
 struct Server::Service {
-  Service(const Engine& of, ServerOptions asked, const std::optional<text::ChatTemplate>& chat)
+  Service(const Engine& of, ServerOptions asked, const std::optional<text::ChatTemplate>& chat, int64_t started)
       : options(std::move(asked)),
         scheduler(of, options.scheduler),
         api{.engine = of,
@@ -62,7 +63,8 @@ struct Server::Service {
             .scheduler = scheduler,
             .shelf = shelf,
             .chat = chat,
-            .calls = chat ? call_style_of(*chat) : CallStyle::kWrapped} {}
+            .calls = chat ? call_style_of(*chat) : CallStyle::kWrapped,
+            .started = started} {}
 
   // A request, and who waits for its answer.
   struct Asked {
@@ -90,6 +92,7 @@ struct Server::Impl {
   // Replies must go before the HTTP server they belong to: what holds them is declared behind it.
   std::unique_ptr<HttpServer> http;
   bool page = true;
+  const int64_t started = std::time(nullptr);
   std::unique_ptr<Service> service{};
   std::atomic<Service*> ready{nullptr};  // the same, once it is whole
 };
@@ -175,7 +178,7 @@ Status Server::serve(const Engine& engine, ServerOptions options) {
   if (!options.kv_events.empty()) {
     EI_ASSIGN_OR_RETURN(options.scheduler.events, EventSocket::open(options.kv_events));
   }
-  impl_->service = std::make_unique<Service>(engine, std::move(options), chat);
+  impl_->service = std::make_unique<Service>(engine, std::move(options), chat, impl_->started);
   impl_->ready.store(impl_->service.get(), std::memory_order_release);
   return {};
 }

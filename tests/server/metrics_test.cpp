@@ -1,10 +1,13 @@
 // What /metrics says agrees with what answers said.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
+#include <ctime>
 #include <map>
 #include <sstream>
 #include <string>
+#include <thread>
 
 #include "server/test_server.h"
 
@@ -164,6 +167,18 @@ TEST(ServerMetrics, TheCacheIsInUseByWhoRunsAndNotByWhatIsHeld) {
   for (int i = 0; i < 100 && used < prompt / 4096; ++i) used = usage();
   EXPECT_GE(used, prompt / 4096);
   EXPECT_LE(used, 0.5) << "one of two";
+}
+
+// Not when somebody first asked.
+TEST(ServerMetrics, TellWhenTheServerBegan) {
+  const std::time_t before = std::time(nullptr);
+  const TestServer server(metered());
+  const std::time_t after = std::time(nullptr);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2100));
+  const int64_t created = server.get("/v1/models").json()["data"][0]["created"];
+  EXPECT_GE(created, before);
+  EXPECT_LE(created, after);
+  EXPECT_EQ(server.get("/metrics").headers.at("process-start-time-unix"), std::to_string(created));
 }
 
 TEST(ServerMetrics, ANameCannotBreakTheText) {

@@ -1,6 +1,4 @@
 // /v1/models, /props, /version, /slots: what this server is and does.
-#include <ctime>
-
 #include "policy/registry.h"
 #include "server/api/api.h"
 
@@ -24,19 +22,19 @@ Json cache_json(const Scheduler& scheduler) {
           {"disk_texts", totals.disk.texts},
           {"disk_bytes", totals.disk.bytes},
           {"disk_most_bytes", scheduler.most_disk_bytes()},
-          {"disk_waiting", totals.disk.waiting}};
+          {"disk_waiting", totals.disk.waiting},
+          {"disk_waiting_bytes", totals.disk.waiting_bytes}};
 }
 }  // namespace
 
 void route_models(const Call& call) {
   const Api& api = call.api;
   const model::Config& config = api.engine.config();
-  static const auto started = static_cast<int64_t>(std::time(nullptr));
   const Json model = {{"id", api.model_name()},
                       {"aliases", api.options.names},
                       {"tags", api.options.tags},
                       {"object", "model"},
-                      {"created", started},
+                      {"created", api.started},
                       {"owned_by", "entropyinfer"},
                       {"max_model_len", api.context()},
                       {"meta",

@@ -1,5 +1,5 @@
 // /metrics: figures for Prometheus, by the names that dashboards of llama.cpp and vLLM read, and our own.
-#include <ctime>
+#include <string>
 
 #include "server/api/api.h"
 #include "server/api/exposition.h"
@@ -79,14 +79,13 @@ void put_own(const Totals& totals, Exposition& out) {
 void route_metrics(const Call& call) {
   const Api& api = call.api;
   if (!api.options.metrics) return call.refuse(not_supported("start the server with --metrics to have figures"));
-  static const auto started = static_cast<long long>(std::time(nullptr));
   const Totals totals = api.scheduler.totals();
   Exposition out;
   put_llama(totals, out);
   put_vllm(totals, api, out);
   put_own(totals, out);
   HttpResponse response{.content_type = "text/plain; version=0.0.4", .body = out.text()};
-  response.headers.emplace_back("Process-Start-Time-Unix", str_format("%lld", started));
+  response.headers.emplace_back("Process-Start-Time-Unix", std::to_string(api.started));
   call.reply->send(std::move(response));
 }
 
