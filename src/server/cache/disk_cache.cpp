@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 namespace {
 constexpr const char* kEnding = ".eikv";
-constexpr size_t kMostWaiting = 8;  // texts that wait to be written keep their memory
+constexpr size_t kMostWaiting = 8;
 
 // The note in a file: the build, a zero, how the text was read, a zero, the tokens.
 std::string note_of(const std::string& build, const std::string& space, std::span<const int32_t> tokens) {
@@ -113,9 +113,14 @@ std::optional<DiskCache::Found> DiskCache::find(std::span<const int32_t> prompt,
 void DiskCache::add(File file, const std::string& space, std::span<const int32_t> tokens) {
   file.name = next_++;
   file.tokens = static_cast<int64_t>(tokens.size());
-  tree_.add(file.name, space, tokens);
-  figures_.bytes += file.bytes;
   files_.push_front(std::move(file));
+  try {
+    tree_.add(files_.front().name, space, tokens);
+  } catch (const std::bad_alloc&) {
+    files_.pop_front();
+    throw;
+  }
+  figures_.bytes += files_.front().bytes;
 }
 
 void DiskCache::forget(Place file) {
@@ -139,14 +144,20 @@ void DiskCache::put(HeldText text) {
   if (options_.folder.empty() || static_cast<int64_t>(text.tokens.size()) < options_.least_tokens) return;
   {
     const std::lock_guard lock(mutex_);
+    const int64_t bytes = text.store.bytes();  // whoever else has pages of it may give them up meanwhile
+    const int64_t waiting = figures_.waiting_bytes;
     if (holds(text) || jobs_.size() >= kMostWaiting) return;
-    jobs_.push_back([this, text = std::make_shared<HeldText>(std::move(text))] {
-      try {
-        write(*text);
-      } catch (const std::bad_alloc&) {
-        say("a text was not kept: no memory");
-      }
-    });
+    if (waiting > 0 && waiting + bytes > options_.most_waiting_bytes) return;
+    jobs_.push_back({.run =
+                         [this, text = std::make_shared<HeldText>(std::move(text))] {
+                           try {
+                             write(*text);
+                           } catch (const std::bad_alloc&) {
+                             say("a text was not kept: no memory");
+                           }
+                         },
+                     .bytes = bytes});
+    figures_.waiting_bytes += bytes;
   }
   wake_.notify_all();
 }
@@ -155,13 +166,13 @@ void DiskCache::load(const Found& found, Loaded done) {
   {
     const std::lock_guard lock(mutex_);
     // Somebody waits for it: in front of what is to be written.
-    jobs_.push_front([this, found, done = std::move(done)] {
+    jobs_.push_front({.run = [this, found, done = std::move(done)] {
       try {
         done(read(found));
       } catch (const std::bad_alloc&) {
         done(Error{ErrorKind::kMemory, "no memory for " + found.path});
       }
-    });
+    }});
   }
   wake_.notify_all();
 }
@@ -171,14 +182,16 @@ void DiskCache::run() {
   for (;;) {
     wake_.wait(lock, [&] { return stopping_ || !jobs_.empty(); });
     if (stopping_) return;
+    const int64_t bytes = jobs_.front().bytes;
     {
-      const std::function<void()> job = std::move(jobs_.front());
+      const Job job = std::move(jobs_.front());
       jobs_.pop_front();
       busy_ = true;
       lock.unlock();
-      contain(job);
+      contain(job.run);
     }
     lock.lock();
+    figures_.waiting_bytes -= bytes;
     busy_ = false;
   }
 }

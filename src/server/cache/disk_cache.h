@@ -30,7 +30,8 @@ namespace ei::server {
 struct DiskCacheOptions {
   std::string folder{};  // empty: no files
   int64_t most_bytes = int64_t{8} << 30;
-  int64_t least_tokens = 256;  // a shorter text is read as quickly
+  int64_t most_waiting_bytes = int64_t{512} << 20;  // of texts that wait to be written, or of one that is larger
+  int64_t least_tokens = 256;                       // a shorter text is read as quickly
   uint64_t model_hash = 0;
   std::string build{};      // another build may round otherwise: its files are not used
   kv::StoreConfig types{};  // of the sessions that will use them: rows are loaded into these
@@ -51,7 +52,7 @@ class DiskCache {
   // The file with the longest prefix in common with `prompt`, read in this way.
   std::optional<Found> find(std::span<const int32_t> prompt, const std::string& space) const;
   // Writes the text behind what else waits to be written. It takes the place of files that it begins with; the least
-  // recently used go when there is no room.
+  // recently used go when there is no room. Nothing is done where too much waits.
   void put(HeldText text);
   // Reads what find() named, and no more of the file; `done` is called on the thread of the cache.
   using Loaded = std::function<void(Result<HeldText> text)>;
@@ -60,8 +61,9 @@ class DiskCache {
   struct Figures {
     int64_t texts = 0;
     int64_t bytes = 0;
-    int64_t waiting = 0;  // to be written or read
-    int64_t written = 0;  // files, since the beginning
+    int64_t waiting = 0;        // to be written or read
+    int64_t waiting_bytes = 0;  // of memory, of texts that are to be written or are being written
+    int64_t written = 0;        // files, since the beginning
     int64_t loaded = 0;
     int64_t failed = 0;  // writes and reads
   };
@@ -78,6 +80,10 @@ class DiskCache {
     int64_t tokens = 0;
   };
   using Place = std::list<File>::iterator;
+  struct Job {
+    std::function<void()> run;
+    int64_t bytes = 0;  // that it keeps in memory
+  };
 
   void run();
   void scan();
@@ -100,7 +106,7 @@ class DiskCache {
   std::list<File> files_;  // the last used first
   TokenTree::Text next_ = 0;
   Figures figures_;
-  std::deque<std::function<void()>> jobs_;
+  std::deque<Job> jobs_;
   bool busy_ = false;
   bool stopping_ = false;
 

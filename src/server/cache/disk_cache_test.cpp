@@ -145,6 +145,35 @@ TEST_F(DiskCacheTest, ALongerTextTakesThePlaceOfItsBeginning) {
   EXPECT_EQ(cache.find(whole, "")->tokens, 400);
 }
 
+// Their pages are in nobody's count once memory has given them up.
+TEST_F(DiskCacheTest, TextsThatWaitToBeWrittenHaveABound) {
+  DiskCacheOptions small = options();
+  const std::vector<int32_t> first = some_tokens(256, 1);
+  const int64_t one = read_text(first).store.bytes();
+  small.most_waiting_bytes = one * 5 / 2;
+  DiskCache cache(embedded_engine().backend(), small);
+  cache.put(read_text(first));
+  settle(cache);
+  std::promise<void> begun;
+  std::promise<void> goes_on;
+  cache.load(*cache.find(first, ""), [&](const Result<HeldText>&) {
+    begun.set_value();
+    goes_on.get_future().wait();
+  });
+  begun.get_future().wait();
+  for (const int32_t seed : {2, 3, 4}) cache.put(read_text(some_tokens(256, seed)));
+  EXPECT_EQ(cache.figures().waiting, 2);
+  EXPECT_EQ(cache.figures().waiting_bytes, 2 * one);
+  goes_on.set_value();
+  settle(cache);
+  EXPECT_EQ(cache.figures().waiting_bytes, 0);
+  EXPECT_EQ(cache.figures().texts, 3);
+  // One that is larger than the bound is written where nothing waits.
+  cache.put(read_text(some_tokens(1000, 5)));
+  settle(cache);
+  EXPECT_TRUE(cache.find(some_tokens(1000, 5), "").has_value());
+}
+
 TEST_F(DiskCacheTest, AFolderThatCannotBeWrittenCostsALineAndNoMore) {
   kv::write_all(folder_.file("cache"), {1});  // a file where the folder should be
   DiskCache cache(embedded_engine().backend(), options());

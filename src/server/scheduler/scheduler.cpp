@@ -18,6 +18,7 @@ DiskCacheOptions disk_options(const Engine& engine, const SchedulerOptions& opti
   DiskCacheOptions disk = options.disk;
   disk.model_hash = engine.model_hash();
   disk.types = row_types(engine, options.session);
+  disk.most_waiting_bytes = options.cache_bytes / 4;
   return disk;
 }
 }  // namespace
