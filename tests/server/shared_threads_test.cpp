@@ -4,33 +4,16 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <future>
 #include <new>
 #include <thread>
 
+#include "server/allocations.h"
 #include "server/http/http_server.h"
 #include "server/scheduler/scheduler.h"
 #include "server/test_server.h"
 #include "support/counting_sink.h"
 #include "support/embedded_engine.h"
-
-#ifndef EI_SANITIZED
-namespace {
-// Allocations of this thread that succeed before one fails; -1: all do.
-thread_local int64_t allocations_left = -1;
-}  // namespace
-
-void* operator new(size_t bytes) {
-  const bool refused = allocations_left == 0;
-  if (allocations_left >= 0) --allocations_left;
-  void* memory = refused ? nullptr : std::malloc(bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-#endif
 
 namespace ei::server {
 namespace {
@@ -108,17 +91,10 @@ TEST(ServerThreads, AreNotIdleWhileSomethingIsDoneToASlot) {
 TEST(ServerThreads, HaveNothingOfARequestThatThereWasNoMemoryToQueue) {
   Scheduler scheduler(test_engine(), {});
   const auto sink = std::make_shared<CountingSink>();
-  int refused = 0;
-  for (bool taken = false; !taken;) {
-    std::vector<Task> tasks = {short_task(sink), short_task(sink), short_task(sink)};
-    allocations_left = refused;
-    try {
-      taken = scheduler.submit(std::move(tasks));
-    } catch (const std::bad_alloc&) {
-      ++refused;
-    }
-    allocations_left = -1;
-  }
+  const std::vector<Task> three = {short_task(sink), short_task(sink), short_task(sink)};
+  std::vector<Task> tasks = three;
+  const int refused =
+      fail_every_allocation([&] { EXPECT_TRUE(scheduler.submit(std::move(tasks))); }, [&] { tasks = three; });
   EXPECT_GE(refused, 3) << "each task takes memory";
   ASSERT_TRUE(becomes_idle(scheduler));
   EXPECT_EQ(scheduler.totals().requests, 3) << "those of the request that was taken";

@@ -1,6 +1,8 @@
 #include "server/cache/prefix_cache.h"
 
 #include <algorithm>
+#include <new>
+#include <utility>
 
 namespace ei::server {
 
@@ -9,12 +11,24 @@ std::shared_ptr<HeldText> PrefixCache::put(HeldText text) {
   if (held->tokens.empty() || held->store.bytes() > most_bytes_) return held;
   for (const TokenTree::Text name : tree_.beginnings(held->space, held->tokens))
     if (texts_.at(name).use_count() == 1) drop(name);
-  const TokenTree::Text name = next_++;
-  tree_.add(name, held->space, held->tokens);
-  pages_.add(held->store);
-  texts_[name] = held;
+  add(next_++, held);
   make_room(0);
   return held;
+}
+
+// In all three places or, where there is no memory (std::bad_alloc), in none.
+void PrefixCache::add(TokenTree::Text name, const std::shared_ptr<HeldText>& text) {
+  texts_.emplace(name, text);
+  bool counted = false;
+  try {
+    pages_.add(text->store);
+    counted = true;
+    tree_.add(name, text->space, text->tokens);
+  } catch (const std::bad_alloc&) {
+    if (counted) pages_.remove(text->store);
+    texts_.erase(name);
+    throw;
+  }
 }
 
 void PrefixCache::make_room(int64_t bytes) {
@@ -59,17 +73,28 @@ bool PrefixCache::has(const std::shared_ptr<HeldText>& text) const {
 bool PrefixCache::drop_oldest() {
   const auto ending = tree_.oldest();
   if (!ending) return false;
-  HeldText& text = *texts_.at(ending->text);
-  pages_.remove(text.store);
-  const bool cut = ending->keep > 0 && text.store.truncate(static_cast<int32_t>(ending->keep)).ok();
-  pages_.add(text.store);
-  if (!cut) {
-    drop(ending->text);
-    return true;
-  }
-  text.tokens.resize(static_cast<size_t>(ending->keep));
-  tree_.shorten(ending->text);
+  if (ending->keep == 0 || !shorten(*ending)) drop(ending->text);
   return true;
+}
+
+// False where that cannot be done; nothing has changed then.
+bool PrefixCache::shorten(const TokenTree::Ending& ending) try {
+  HeldText& text = *texts_.at(ending.text);
+  Result<kv::Store> kept = text.store.fork();
+  if (!kept.ok() || !kept->truncate(static_cast<int32_t>(ending.keep)).ok()) return false;
+  pages_.add(*kept);
+  try {
+    tree_.shorten(ending.text);
+  } catch (const std::bad_alloc&) {
+    pages_.remove(*kept);
+    return false;
+  }
+  pages_.remove(text.store);
+  text.store = std::move(*kept);
+  text.tokens.resize(static_cast<size_t>(ending.keep));
+  return true;
+} catch (const std::bad_alloc&) {
+  return false;
 }
 
 }  // namespace ei::server

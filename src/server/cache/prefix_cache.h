@@ -30,7 +30,8 @@ class PrefixCache {
   explicit PrefixCache(int64_t most_bytes, Spill spill = nullptr) : most_bytes_(most_bytes), spill_(std::move(spill)) {}
 
   // Takes the place of texts that it begins with, but for those that a slot holds. When there is no room, what has not
-  // been used for longest goes: a text, or its end. A text that is larger than the cache is not held.
+  // been used for longest goes: a text, or its end. A text that is larger than the cache is not held, nor is one that
+  // there is no memory to hold (std::bad_alloc).
   std::shared_ptr<HeldText> put(HeldText text);
   // The text with the longest prefix in common with `prompt`, read in this way; null when there is none. That prefix
   // counts as used.
@@ -50,7 +51,9 @@ class PrefixCache {
   std::vector<std::shared_ptr<const HeldText>> texts() const;
 
  private:
+  void add(TokenTree::Text name, const std::shared_ptr<HeldText>& text);
   void drop(TokenTree::Text name);
+  bool shorten(const TokenTree::Ending& ending);
 
   const int64_t most_bytes_;
   const Spill spill_;

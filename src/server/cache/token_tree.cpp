@@ -1,6 +1,7 @@
 #include "server/cache/token_tree.h"
 
 #include <algorithm>
+#include <new>
 
 #include "base/check.h"
 
@@ -11,9 +12,10 @@ int64_t shared_prefix(std::span<const int32_t> first, std::span<const int32_t> s
 }
 
 TokenTree::Node* TokenTree::root(const std::string& space) {
-  Node*& root = roots_[space];
-  if (root == nullptr) root = new_node(nullptr, {});
-  return root;
+  if (const auto found = roots_.find(space); found != roots_.end()) return found->second;
+  std::list<Node> made(1);
+  roots_.emplace(space, &made.front());
+  return take(made);
 }
 
 const TokenTree::Node* TokenTree::find_root(const std::string& space) const {
@@ -21,16 +23,10 @@ const TokenTree::Node* TokenTree::find_root(const std::string& space) const {
   return found == roots_.end() ? nullptr : found->second;
 }
 
-TokenTree::Node* TokenTree::new_node(Node* parent, std::span<const int32_t> edge) {
-  Node& node = nodes_.emplace_back();
-  node.self = std::prev(nodes_.end());
-  node.edge.assign(edge.begin(), edge.end());
-  node.parent = parent;
-  tokens_ += static_cast<int64_t>(edge.size());
-  if (parent != nullptr) {
-    node.depth = parent->depth + static_cast<int64_t>(edge.size());
-    parent->children[edge.front()] = &node;
-  }
+TokenTree::Node* TokenTree::take(std::list<Node>& made) {
+  Node& node = made.front();
+  node.self = made.begin();
+  nodes_.splice(nodes_.end(), made);
   return &node;
 }
 
@@ -73,20 +69,38 @@ TokenTree::Match TokenTree::use(const std::string& space, std::span<const int32_
   return match;
 }
 
-// A node that ends where the walk did.
+// A node that ends where the walk did. What takes memory comes first: without it nothing has changed.
 TokenTree::Node* TokenTree::split(const Place& place) {
   Node* below = place.node;
   if (place.in_edge == static_cast<int64_t>(below->edge.size())) return below;
-  const std::vector<int32_t> edge = std::move(below->edge);
-  const auto first = std::span(edge).first(static_cast<size_t>(place.in_edge));
-  const auto rest = std::span(edge).subspan(first.size());
-  Node* above = new_node(below->parent, first);
-  above->used = below->used;
-  above->children[rest.front()] = below;
-  below->edge.assign(rest.begin(), rest.end());
-  below->parent = above;
-  tokens_ -= static_cast<int64_t>(first.size());
-  return above;
+  const auto cut = below->edge.begin() + place.in_edge;
+  std::vector<int32_t> rest(cut, below->edge.end());
+  std::list<Node> made(1);
+  Node& above = made.front();
+  above.edge.assign(below->edge.begin(), cut);
+  above.children.emplace(rest.front(), below);
+
+  above.parent = below->parent;
+  above.depth = above.parent->depth + place.in_edge;
+  above.used = below->used;
+  above.parent->children.find(above.edge.front())->second = &above;
+  below->edge = std::move(rest);
+  below->parent = &above;
+  return take(made);
+}
+
+// The end of a text that goes on behind `parent`; as above.
+TokenTree::Node* TokenTree::add_leaf(Node* parent, std::span<const int32_t> edge, Text text) {
+  std::list<Node> made(1);
+  Node& leaf = made.front();
+  leaf.edge.assign(edge.begin(), edge.end());
+  leaf.texts.push_back(text);
+  parent->children.emplace(edge.front(), &leaf);
+
+  leaf.parent = parent;
+  leaf.depth = parent->depth + static_cast<int64_t>(edge.size());
+  tokens_ += static_cast<int64_t>(edge.size());
+  return take(made);
 }
 
 // Everything from the root to `end` is used now. A node between that neither parts anything nor ends a text is of no
@@ -97,26 +111,41 @@ void TokenTree::touch(Node* end) {
   while (end->parent != nullptr) {
     Node* parent = end->parent;
     parent->used = now_;
-    if (parent->parent != nullptr && parent->texts.empty() && parent->children.size() == 1) {
-      end->edge.insert(end->edge.begin(), parent->edge.begin(), parent->edge.end());
-      end->parent = parent->parent;
-      end->parent->children[end->edge.front()] = end;
-      nodes_.erase(parent->self);
-    } else {
-      end = parent;
-    }
+    const bool idle = parent->parent != nullptr && parent->texts.empty() && parent->children.size() == 1;
+    if (!idle || !absorb(end, parent)) end = parent;
   }
+}
+
+// False without the memory for it: the node stays, which does no harm.
+bool TokenTree::absorb(Node* end, Node* parent) try {
+  std::vector<int32_t> edge = parent->edge;
+  edge.insert(edge.end(), end->edge.begin(), end->edge.end());
+  end->edge = std::move(edge);
+  end->parent = parent->parent;
+  end->parent->children.find(end->edge.front())->second = end;
+  nodes_.erase(parent->self);
+  return true;
+} catch (const std::bad_alloc&) {
+  return false;
 }
 
 void TokenTree::add(Text text, const std::string& space, std::span<const int32_t> tokens) {
   EI_CHECK(!tokens.empty() && !places_.contains(text));
-  const Place place = walk(root(space), tokens);
-  Node* node = split(place);
-  if (place.tokens < static_cast<int64_t>(tokens.size()))
-    node = new_node(node, tokens.subspan(static_cast<size_t>(place.tokens)));
-  node->texts.push_back(text);
-  places_[text] = node;
-  touch(node);
+  Node*& end = places_[text];
+  try {
+    const Place place = walk(root(space), tokens);
+    Node* node = split(place);
+    if (place.tokens < static_cast<int64_t>(tokens.size())) {
+      end = add_leaf(node, tokens.subspan(static_cast<size_t>(place.tokens)), text);
+    } else {
+      node->texts.push_back(text);
+      end = node;
+    }
+  } catch (const std::bad_alloc&) {
+    places_.erase(text);
+    throw;
+  }
+  touch(end);
 }
 
 // Takes nodes away that lead to no text.
@@ -169,8 +198,8 @@ void TokenTree::shorten(Text text) {
   const auto place = places_.find(text);
   EI_CHECK(place != places_.end() && place->second->parent != nullptr);
   Node* node = place->second;
-  std::erase(node->texts, text);
   node->parent->texts.push_back(text);
+  std::erase(node->texts, text);
   place->second = node->parent;
   prune(node);
 }

@@ -27,7 +27,7 @@ class TokenTree {
     Text text = kNone;   // the last used of the texts that have them
   };
 
-  // `tokens` must not be empty. The text counts as used.
+  // `tokens` must not be empty. The text counts as used. Without memory (std::bad_alloc) it is not there.
   void add(Text text, const std::string& space, std::span<const int32_t> tokens);
   void remove(Text text);
   Match longest(const std::string& space, std::span<const int32_t> prompt) const;
@@ -69,9 +69,11 @@ class TokenTree {
   const Node* find_root(const std::string& space) const;
   static Place walk(const Node* from, std::span<const int32_t> tokens);
   static Match match_at(const Place& place);
-  Node* new_node(Node* parent, std::span<const int32_t> edge);
+  Node* take(std::list<Node>& made);  // one node, into the tree's own list
   Node* split(const Place& place);
+  Node* add_leaf(Node* parent, std::span<const int32_t> edge, Text text);
   void touch(Node* end);
+  bool absorb(Node* end, Node* parent);
   void prune(Node* node);
 
   std::list<Node> nodes_{};
