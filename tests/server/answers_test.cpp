@@ -335,6 +335,24 @@ TEST(ServerAnswers, ASlotIsSavedAndRestored) {
   EXPECT_EQ(server.post("/completion", body).json()["timings"]["cache_n"], 0);
 }
 
+// As llama-server: --no-slots hides what runs, --slot-save-path opens what is done to slots.
+TEST(ServerAnswers, SlotsThatAreNotShownAreSavedAllTheSame) {
+  const kv::TempFolder folder;
+  ServerOptions options = test_options();
+  options.slots = false;
+  options.slot_save_path = folder.file("");
+  const TestServer server(options);
+  EXPECT_EQ(server.get("/slots").status, 501);
+  EXPECT_EQ(server.get("/props").json()["endpoint_slots"], false);
+  server.post("/completion", {{"prompt", long_text(200)}, {"n_predict", 1}, {"id_slot", 1}});
+  EXPECT_GT(server.post("/slots/1?action=save", {{"filename", "one.bin"}}).json()["n_saved"], 100);
+  EXPECT_GT(server.post("/slots/1?action=restore", {{"filename", "one.bin"}}).json()["n_restored"], 100);
+  options.slot_save_path.clear();
+  const TestServer closed(options);
+  for (const char* action : {"save", "restore"})
+    EXPECT_EQ(closed.post(std::string("/slots/1?action=") + action, {{"filename", "one.bin"}}).status, 501) << action;
+}
+
 TEST(ServerAnswers, ASlotThatIsDamagedOnDiskIsAnErrorAndNothingIsRestored) {
   const kv::TempFolder folder;
   ServerOptions options = test_options();

@@ -16,6 +16,8 @@ bool is_file_name(const std::string& name) {
 }
 }  // namespace
 
+// Also without /slots (--no-slots), as in llama-server: that hides what runs, and here it is --slot-save-path that
+// counts.
 void route_slot_action(const Call& call) {
   const Api& api = call.api;
   const Result<int64_t> slot =
