@@ -23,8 +23,12 @@ OTHERS = re.compile(r"^(llamacpp|vllm|entropyinfer):\S+ (metric names should not
                     r"counter metrics should have \"_total\" suffix)$")
 
 
+KEY = "secret"
+
+
 def fetch(url, body=None):
-    with urllib.request.urlopen(url, json.dumps(body).encode() if body else None, timeout=60) as answer:
+    asked = urllib.request.Request(url, json.dumps(body).encode() if body else None, {"Authorization": "Bearer " + KEY})
+    with urllib.request.urlopen(asked, timeout=60) as answer:
         return answer.read().decode()
 
 
@@ -41,9 +45,11 @@ def ask(base, query):
 
 def scrape(server, folder):
     port = free_ports(1)
+    pathlib.Path(folder, "key").write_text(KEY + "\n", encoding="utf-8")
     target = server.url.split("//")[1]
     with open(f"{folder}/prometheus.yml", "w", encoding="utf-8") as file:
         file.write("scrape_configs:\n- job_name: ei\n  scrape_interval: 1s\n  scrape_timeout: 1s\n"
+                   f"  authorization: {{credentials_file: {folder}/key}}\n"
                    f"  static_configs: [{{targets: ['{target}']}}]\n")
     subprocess.run(["promtool", "check", "config", file.name], check=True, capture_output=True)
     prometheus = subprocess.Popen(["prometheus", f"--config.file={file.name}", f"--storage.tsdb.path={folder}/data",
@@ -78,7 +84,7 @@ def main():
     finally:
         server.close()
     with tempfile.TemporaryDirectory() as folder:
-        server = Server(sys.argv[1], "--metrics")
+        server = Server(sys.argv[1], "--metrics", "--api-key", KEY)
         try:
             scrape(server, folder)
         finally:
