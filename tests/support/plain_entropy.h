@@ -1,5 +1,5 @@
-// The default method written once more, slow and obvious, from the words of docs/design.md ("How a block gets chosen"):
-// the counts and rankings that it must come to over a made-up trace.
+// The default method written once more, slow and obvious, from the words of docs/design.md ("How a block gets chosen")
+// and docs/options.md: the counts and rankings that it must come to over a made-up trace.
 #pragma once
 
 #include <algorithm>
@@ -9,11 +9,46 @@
 #include <string_view>
 #include <vector>
 
+#include "base/random.h"
 #include "plan/block_ranking.h"
 #include "policy/prefill/options.h"
 #include "support/prefill_run.h"
 
 namespace ei::testing {
+
+// Every option that the method reads, drawn anew, of what a small trace can show; but for shuffle, whose draws have no
+// other way to be written.
+inline constexpr uint64_t kEntropyOptions = 60;
+inline policy::PrefillOptions random_entropy_options(uint64_t seed) {
+  Random random(seed);
+  const auto one_of = [&](auto first, auto... others) {
+    const decltype(first) values[] = {first, others...};
+    return values[random.below(1 + static_cast<int64_t>(sizeof...(others)))];
+  };
+  policy::PrefillOptions options;
+  options.rule = policy::PrefillRule::kEntropy;
+  options.select = policy::BlockRank::kAdaptive;
+  options.block = one_of(4, 8, 16);
+  options.segment = options.block * one_of(4, 8);
+  options.threshold = options.segment * one_of(0, 2, 9);
+  options.last_dense = one_of(0, 1) != 0;
+  options.density = one_of(0.02, 0.1, 0.3, 1.0);
+  options.density_base = one_of(0, 100, 384);
+  options.base_budget = one_of(0, 0, 3) * options.segment;
+  options.local_budget = one_of(0, 16, 128);
+  options.spread_power = one_of(0.0, 0.75, 2.0);
+  options.distinct_power = one_of(0.0, 1.5, 3.0);
+  options.far_power = one_of(0.0, 1.0, 2.0);
+  options.sample_every = one_of(1, 2, 3, 4);
+  options.sample_memory = one_of(0.0, 0.5, 0.9);
+  options.open_memory = one_of(0.0, 0.5, 0.9);
+  options.few_places = one_of(0.0, 2.0, 5.0, 5.0, 20.0);
+  options.rated_per_read = one_of(0.0, 0.5, 1.5, 2.0, 4.0);
+  using policy::RankQueries;
+  options.rank_queries = one_of(RankQueries::kAuto, RankQueries::kAuto, RankQueries::kAuto, RankQueries::kGroup,
+                                RankQueries::kHeads, RankQueries::kAll);
+  return options;
+}
 
 // How a kv_head ranks, and the rule that says so.
 struct PlainRanking {
@@ -21,6 +56,7 @@ struct PlainRanking {
   bool latest = true;
   GroupQuery queries = GroupQuery::kEach;
   int64_t rows = 0;
+  int64_t most_rows = 0;  // where a part of them lies on the edge of a row
   double blocks = 0;
   double one_more = 0;  // blocks that one more block to read brings along
 };
@@ -46,42 +82,53 @@ class PlainEntropy {
     const int64_t begin = int64_t{segment} * options_.segment;
     const int64_t rows = std::min<int64_t>(options_.segment, trace_.tokens - begin);
     const double all = blocks_before(segment);
+    // Who rates follows from what it costs, unless an option says who.
     const double every_row = trace_.per_key * static_cast<double>(begin) / trace_.products;
-    const PlainRanking everything{.rule = "unknown", .latest = false, .rows = rows, .blocks = all};
+    // A quarter of the rows about half of the keys is an eighth of everything.
+    const double some_rows = every_row / 8;
+    policy::RankQueries who = options_.rank_queries;
+    const bool by_places = who == policy::RankQueries::kAuto && options_.few_places > 0;
+    if (who == policy::RankQueries::kAuto)
+      who = some_rows <= 0.15 ? policy::RankQueries::kHeads : policy::RankQueries::kGroup;
+    if (options_.rank_queries == policy::RankQueries::kAuto && every_row <= 0.3) who = policy::RankQueries::kAll;
+    const bool each = who != policy::RankQueries::kGroup;
+
+    PlainRanking everything{.rule = "unknown", .latest = false, .rows = rows, .most_rows = rows, .blocks = all};
+    if (!each && !by_places) everything.queries = GroupQuery::kMean;  // by its type, as all
     const Means means = means_before(layer, segment, h);
     if (!means.known) return everything;
 
+    constexpr double kLocal = 0.003;
+    constexpr double kLocalOfTheRest = 0.015;
+    constexpr double kSinkOverOwn = 4;
     const double own = 1 - means.sink - means.distant;
-    if (means.distant < 0.003 || means.distant < 0.015 * (1 - means.sink)) return {.rule = "local"};
+    if (means.distant < kLocal || means.distant < kLocalOfTheRest * (1 - means.sink)) return {.rule = "local"};
     PlainRanking some = everything;
     some.rule = "every row";
-    if (every_row <= 0.3) return some;
+    if (who == policy::RankQueries::kAll) return some;
 
-    const double read = count_of(segment, weight(layer, segment - 1, h));
-    const double least = static_cast<double>(options_.threshold) / options_.block;
     const double places = std::exp(means.segment_entropy - means.row_entropy);
-    if (places < 5) {
+    if (by_places && places < options_.few_places) {
       some.rule = "few places";
-      const double part = std::max(places / 5 * (places / 5), 1.0 / 16);
-      some.rows = static_cast<int64_t>(std::ceil(part * static_cast<double>(rows)));
-      some.one_more = 2 / part;
-      some.blocks = std::min(all, std::max(least, 2 / part * read));
+      some.queries = GroupQuery::kEach;
+      const double part = std::max(std::pow(places / options_.few_places, 2), 1.0 / 16);
+      constexpr double kEdge = 1e-4;
+      some.rows = static_cast<int64_t>(std::ceil(part * static_cast<double>(rows) - kEdge));
+      some.most_rows = static_cast<int64_t>(std::ceil(part * static_cast<double>(rows) + kEdge));
+      rate_some_blocks(layer, segment, h, part, some);
       return some;
     }
-    // A quarter of the rows about half of the keys is an eighth of everything.
-    const bool each = every_row / 8 <= 0.15;
-    if (means.sink > 4 * own) {
+    if (means.sink > kSinkOverOwn * own) {
       some.rule = each ? "sink head" : "sink group";
-      if (!each) some.queries = GroupQuery::kLeastLocal;
-      some.rows = std::max<int64_t>(1, rows / 2);
+      some.queries = each ? GroupQuery::kEach : GroupQuery::kLeastLocal;
+      some.rows = some.most_rows = std::max<int64_t>(1, rows / 2);
       return some;
     }
     const bool late = 4 * layer >= 3 * trace_.layers;
     some.rule = late ? (each ? "late head" : "late group") : (each ? "diffuse head" : "diffuse group");
-    if (!each) some.queries = GroupQuery::kMean;
-    some.rows = std::max<int64_t>(1, rows / (late ? 8 : 4));
-    some.one_more = 2;
-    some.blocks = std::min(all, std::max(least, 2 * read));
+    some.queries = each ? GroupQuery::kEach : GroupQuery::kMean;
+    some.rows = some.most_rows = std::max<int64_t>(1, rows / (late ? 8 : 4));
+    rate_some_blocks(layer, segment, h, 1, some);
     return some;
   }
 
@@ -94,14 +141,25 @@ class PlainEntropy {
     bool known = false;
   };
 
-  // A new sample counts for a tenth.
+  // So many pairs of row and block for each that the head reads by what it had shown before, where only a part of the
+  // rows rates; never fewer blocks than it reads, nor than the threshold has.
+  void rate_some_blocks(int32_t layer, int32_t segment, size_t h, double part, PlainRanking& some) const {
+    if (options_.rated_per_read == 0) return;
+    const double read = count_of(segment, weight(layer, segment - 1, h));
+    const double least = static_cast<double>(options_.threshold) / options_.block;
+    some.one_more = std::max(1.0, options_.rated_per_read) / part;
+    some.blocks = std::min<double>(blocks_before(segment), std::max(least, some.one_more * read));
+  }
+
+  // A new sample counts for what sample_memory leaves, a tenth.
   Means means_before(int32_t layer, int32_t segment, size_t h) const {
     Means means;
     for (int32_t s = 0; s < segment; ++s) {
       if (!sampled(layer, s)) continue;
       const AttentionSample& sample = trace_.at(options_, layer, s, h).sample;
       const auto fold = [&](double& mean, float value) {
-        mean = means.known ? 0.9 * mean + 0.1 * static_cast<double>(value) : static_cast<double>(value);
+        const double memory = means.known ? options_.sample_memory : 0;
+        mean = memory * mean + (1 - memory) * static_cast<double>(value);
       };
       fold(means.sink, sample.sink);
       fold(means.distant, sample.distant);
@@ -138,7 +196,10 @@ class PlainEntropy {
 
   double density(int32_t segment) const {
     const double before = segment * options_.segment;
-    return before == 0 ? 1 : std::min(1.0, options_.density + options_.density_base / before);
+    if (before == 0) return 1;
+    const double tokens =
+        options_.base_budget > 0 ? options_.base_budget : options_.density * before + options_.density_base;
+    return std::min(1.0, tokens / before);
   }
   double pool_density(int32_t known) const { return std::min(density(known), 0.9); }
   static double odds(double share) { return share / (1 - share); }

@@ -1,4 +1,4 @@
-// How the default method ranks, against a plain reference written from its description, over random traces.
+// How the default method ranks, against a plain reference written from its description, over random traces and options.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,22 +15,23 @@ namespace {
 using testing::PlainEntropy;
 using testing::PrefillRun;
 using testing::PrefillTrace;
+using testing::random_entropy_options;
 
-PrefillOptions ranking_options() {
-  PrefillOptions options;
-  options.rule = PrefillRule::kEntropy;
-  options.select = BlockRank::kAdaptive;
-  options.segment = 128;
-  options.threshold = 256;
-  options.base_budget = 0;
-  options.local_budget = 8;
-  options.density_base = 0;
-  options.last_dense = false;
-  return options;
-}
+// What a head does: any type, from one place to 25.
+struct Habit {
+  explicit Habit(Random& random)
+      : sink(random.below(2) == 0 ? 0.98 * random.uniform() : 0.75 + 0.2 * random.uniform()),
+        distant(std::exp(-6 * random.uniform())),
+        spread(3.5 + 2 * random.uniform()),
+        places(3.2 * random.uniform()) {}
+  double sink;
+  double distant;
+  double spread;
+  double places;
+};
 
-// Heads that stay about what they are, of all types and from one place to 25. Where rating goes over to fewer rows and
-// then to one query for a group differs from trace to trace.
+// Half of the heads stay about what they are, the others become something else on the way. Where rating goes over to
+// fewer rows and then to one query for a group differs from trace to trace.
 PrefillTrace trace_of_types(const PrefillOptions& options, uint64_t seed) {
   Random random(seed);
   PrefillTrace trace;
@@ -43,19 +44,20 @@ PrefillTrace trace_of_types(const PrefillOptions& options, uint64_t seed) {
   trace.measures.resize(static_cast<size_t>(trace.layers * segments * trace.kv_heads));
   for (int32_t layer = 0; layer < trace.layers; ++layer) {
     for (int32_t h = 0; h < trace.kv_heads; ++h) {
-      const double sink = random.below(2) == 0 ? 0.98 * random.uniform() : 0.75 + 0.2 * random.uniform();
-      const double distant = std::exp(-6 * random.uniform());
-      const double spread = 3.5 + 2 * random.uniform();
-      const double places = 3.2 * random.uniform();
+      const Habit first(random);
+      const Habit then = random.below(2) == 0 ? first : Habit(random);
+      const int64_t turn = random.between(4, segments);
       for (int32_t segment = 0; segment < segments; ++segment) {
+        const Habit& now = segment < turn ? first : then;
         const auto near = [&] { return std::exp(0.1 * static_cast<double>(random.normal())); };
-        const double far = (1 - sink) * std::min(1.0, distant * near());
+        const double far = (1 - now.sink) * std::min(1.0, now.distant * near());
         AttentionSample& sample =
             trace.measures[static_cast<size_t>((layer * segments + segment) * trace.kv_heads + h)].sample;
-        sample.sink = static_cast<float>(sink);
+        sample.sink = static_cast<float>(now.sink);
         sample.far = sample.distant = static_cast<float>(far);
-        sample.segment_entropy = static_cast<float>(spread * near());
-        sample.row_entropy = static_cast<float>(std::max(0.0, static_cast<double>(sample.segment_entropy) - places));
+        sample.segment_entropy = static_cast<float>(now.spread * near());
+        sample.row_entropy =
+            static_cast<float>(std::max(0.0, static_cast<double>(sample.segment_entropy) - now.places));
       }
     }
   }
@@ -64,9 +66,8 @@ PrefillTrace trace_of_types(const PrefillOptions& options, uint64_t seed) {
 
 TEST(EntropyInferRanking, IsThatOfThePlainReference) {
   std::map<std::string_view, int> seen;
-  for (uint64_t seed = 1; seed <= 40; ++seed) {
-    PrefillOptions options = ranking_options();
-    options.density = seed % 2 == 0 ? 0.02 : 0.1;
+  for (uint64_t seed = 1; seed <= testing::kEntropyOptions; ++seed) {
+    const PrefillOptions options = random_entropy_options(seed);
     const PrefillTrace trace = trace_of_types(options, seed);
     PrefillRun run(options, trace);
     run.read_whole();
@@ -85,7 +86,8 @@ TEST(EntropyInferRanking, IsThatOfThePlainReference) {
           const int64_t rows = std::min<int64_t>(options.segment, trace.tokens - begin);
           const auto all = static_cast<int32_t>(begin / options.block);
           ASSERT_EQ(ranking.queries, expected.queries);
-          ASSERT_EQ(ranking.rows == 0 ? rows : ranking.rows, expected.rows);
+          ASSERT_GE(ranking.rows == 0 ? rows : ranking.rows, expected.rows);
+          ASSERT_LE(ranking.rows == 0 ? rows : ranking.rows, expected.most_rows);
           // A share may lie on the edge of a block.
           ASSERT_NEAR(ranking.candidates == 0 ? all : std::min(all, ranking.candidates), expected.blocks,
                       1 + expected.one_more);
