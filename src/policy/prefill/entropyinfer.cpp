@@ -104,8 +104,9 @@ class EntropyMethod : public PrefillMethod {
 
   // In proportion to what the head would read by what it has shown before the segment, whose own sample may still move
   // that; and no fewer than are read.
-  int64_t rated_tokens(const SegmentPlace&, const PrefillHistory& history, const SegmentRecord& record,
+  int64_t rated_tokens(const SegmentPlace& place, const PrefillHistory& history, const SegmentRecord& record,
                        size_t kv_head) const override {
+    if (reads_whole(place.layer, kv_head)) return int64_t{place.segment} * options().segment;
     const double rated = std::max(1.0, options().rated_per_read);
     return static_cast<int64_t>(rated * count(record, known_weight(history.means_before(kv_head)))) * options().block;
   }
@@ -167,7 +168,7 @@ class EntropyMethod : public PrefillMethod {
         if (own && options().shuffle > 0)
           own = shuffled_weight(weights_before(history.layers, pool_begin(record.segment), weight_of()),
                                 {place.layer, h}, options().shuffle, *own);
-        head.blocks = count(record, own);
+        head.blocks = reads_whole(place.layer, h) ? visible(record.segment) : count(record, own);
         head.budget = static_cast<float>(head.blocks) * static_cast<float>(options().block);
         // Reported, and decides nothing.
         head.rigid = with.segment_entropy - with.first_segment_entropy < std::log(kOpened);
@@ -224,6 +225,12 @@ class EntropyMethod : public PrefillMethod {
     return std::min(all, std::max(blocks, std::max(1, options().local_budget / options().block)));
   }
 
+  // For research: does an option have it read everything, whatever its weight?
+  bool reads_whole(int32_t layer, size_t kv_head) const {
+    return layer == options().whole_layer &&
+           (options().whole_head < 0 || kv_head == static_cast<size_t>(options().whole_head));
+  }
+
   // Do the places that its rows look at say who rates for a head? Not where an option does.
   bool places_decide() const { return options().rank_queries == RankQueries::kAuto && options().few_places > 0; }
 };
@@ -260,7 +267,7 @@ Entry entropyinfer_entry() {
                       .by_density = true,
                       .reads = {"density", "density-base", "local-budget", "rank-queries", "spread-power",
                                 "distinct-power", "far-power", "sample-every", "sample-memory", "open-memory",
-                                "shuffle", "few-places", "rated-per-read"}}};
+                                "shuffle", "whole-layer", "whole-head", "few-places", "rated-per-read"}}};
 }
 
 }  // namespace ei::policy

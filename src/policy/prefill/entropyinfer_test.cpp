@@ -163,6 +163,29 @@ TEST(EntropyInfer, ShuffledWeightsReadAsMuchInOtherHeads) {
   EXPECT_EQ(own, others);
 }
 
+TEST(EntropyInfer, LetsOneHeadReadEverythingAndLeavesTheOthers) {
+  PrefillOptions options = entropy_options();
+  const AttentionSample sharp{.sink = 0.9f, .far = 0.05f, .distant = 0.05f, .segment_entropy = 1, .row_entropy = 1};
+  const PrefillTrace trace = two_heads(options, sharp, sharp);
+  const auto heads = [&](int32_t layer) {
+    PrefillRun run(options, trace);
+    run.read_whole();
+    return run.records(layer)[30].heads;
+  };
+  const int32_t all = 30 * options.grid().blocks_per_segment();
+  const int32_t own = heads(0)[0].blocks;
+  ASSERT_LT(own, all);
+  options.whole_layer = 0;
+  EXPECT_EQ(heads(0)[0].blocks, all);
+  EXPECT_EQ(heads(0)[1].blocks, all);
+  options.whole_head = 1;
+  EXPECT_EQ(heads(0)[0].blocks, own);
+  EXPECT_EQ(heads(0)[1].blocks, all);
+  EXPECT_EQ(heads(0)[1].ranking.candidates, 0) << "whoever reads everything rates everything";
+  options.whole_layer = 1;
+  EXPECT_EQ(heads(0)[1].blocks, own);
+}
+
 TEST(EntropyInfer, CallsAHeadDynamicThatOpensUp) {
   const PrefillOptions options = entropy_options();
   const AttentionSample sharp{.sink = 0.9f, .far = 0.05f, .distant = 0.05f, .segment_entropy = 1, .row_entropy = 1};

@@ -90,6 +90,8 @@ struct PrefillOptions {
   double sample_memory = 0.9;   // share of the means that a new sample leaves
   double open_memory = 0.5;     // the same where a head opens up
   int32_t shuffle = 0;          // for research: other than 0, each kv_head gets the weight of another
+  int32_t whole_layer = -1;     // for research: this layer's kv_heads read everything; -1: none
+  int32_t whole_head = -1;      // of that layer this kv_head alone; -1: all
   // Cumulative.
   double cover = 0.95;  // share of the estimated attention that the blocks which are read hold
   // Growth, level and habit.
