@@ -114,9 +114,11 @@ TEST(Memory, APromptReadSparselyTakesLittleMoreThanOneReadInFull) {
     tokens = object["tokens"]["prompt"].get<int64_t>();
     return object["memory"]["peak_rss_bytes"].get<int64_t>();
   };
-  const int64_t full = peak("full");
+  // Of one method too, a run's peak is now 2 MB more and now less.
+  const auto least_peak = [&](const char* method) { return std::min(peak(method), peak(method)); };
+  const int64_t full = least_peak("full");
   EXPECT_GT(tokens, 5000);
-  EXPECT_LT(peak("entropyinfer"), full + full / 10);
+  EXPECT_LT(least_peak("entropyinfer"), full + full / 20);
   EXPECT_LT(peak("entropyinfer-released"), full + 9000 * tokens);
 }
 
