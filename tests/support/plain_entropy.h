@@ -44,6 +44,8 @@ inline policy::PrefillOptions random_entropy_options(uint64_t seed) {
   options.open_memory = one_of(0.0, 0.5, 0.9);
   options.few_places = one_of(0.0, 2.0, 5.0, 5.0, 20.0);
   options.rated_per_read = one_of(0.0, 0.5, 1.5, 2.0, 4.0);
+  options.whole_layer = one_of(-1, -1, 0, 1);
+  options.whole_head = one_of(-1, 0);
   using policy::RankQueries;
   options.rank_queries = one_of(RankQueries::kAuto, RankQueries::kAuto, RankQueries::kAuto, RankQueries::kGroup,
                                 RankQueries::kHeads, RankQueries::kAll);
@@ -73,7 +75,7 @@ class PlainEntropy {
 
   int32_t count(int32_t layer, int32_t segment, size_t h) const {
     if (policy::is_dense_segment(options_, segment, trace_.tokens)) return blocks_before(segment);
-    return count_of(segment, weight(layer, segment, h));
+    return reads_whole(layer, h) ? blocks_before(segment) : count_of(segment, weight(layer, segment, h));
   }
 
   // "What type has the head?" and the table of who rates.
@@ -144,7 +146,7 @@ class PlainEntropy {
   // So many pairs of row and block for each that the head reads by what it had shown before, where only a part of the
   // rows rates; never fewer blocks than it reads, nor than the threshold has.
   void rate_some_blocks(int32_t layer, int32_t segment, size_t h, double part, PlainRanking& some) const {
-    if (options_.rated_per_read == 0) return;
+    if (options_.rated_per_read == 0 || reads_whole(layer, h)) return;
     const double read = count_of(segment, weight(layer, segment - 1, h));
     const double least = static_cast<double>(options_.threshold) / options_.block;
     some.one_more = std::max(1.0, options_.rated_per_read) / part;
@@ -168,6 +170,11 @@ class PlainEntropy {
       means.known = true;
     }
     return means;
+  }
+
+  bool reads_whole(int32_t layer, size_t h) const {
+    const bool head = options_.whole_head == -1 || static_cast<size_t>(options_.whole_head) == h;
+    return options_.whole_layer == layer && head;
   }
 
   int32_t blocks_before(int32_t segment) const { return segment * options_.segment / options_.block; }

@@ -16,8 +16,7 @@ namespace {
 
 using testing::random_entropy_options;
 
-// No option of the method stays what it is in the preset, but for those that put something else in its place and have
-// tests of their own.
+// No option of the method stays what it is in the preset, but for those that put something else in its place.
 TEST(EntropyInferCounts, AreComparedUnderEveryOptionThatTheMethodReads) {
   std::map<std::string_view, std::set<OptionValue>> values;
   for (uint64_t seed = 1; seed <= testing::kEntropyOptions; ++seed) {
@@ -26,7 +25,7 @@ TEST(EntropyInferCounts, AreComparedUnderEveryOptionThatTheMethodReads) {
     for (const OptionSpec<PrefillOptions>& spec : prefill_option_table())
       if (spec.read(options)) values[spec.name].insert(spec.get(options));
   }
-  const std::set<std::string_view> others = {"budget-rule", "select", "shuffle", "whole-layer", "whole-head"};
+  const std::set<std::string_view> others = {"budget-rule", "select", "shuffle"};
   for (const auto& [name, seen] : values) EXPECT_GE(seen.size(), others.contains(name) ? 1u : 2u) << name;
   for (const std::string_view name : find_prefill_rule(PrefillRule::kEntropy)->reads)
     EXPECT_TRUE(values.contains(name)) << name;

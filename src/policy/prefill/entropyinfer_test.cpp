@@ -1,17 +1,14 @@
-// The default method against a plain reference written from its formula, over random traces.
+// What the default method reads, by single properties (entropyinfer_counts_test.cpp has its formula).
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
-#include "support/plain_entropy.h"
 #include "support/prefill_run.h"
 
 namespace ei::policy {
 namespace {
 
-using testing::PlainEntropy;
 using testing::PrefillRun;
 using testing::PrefillTrace;
 using testing::random_trace;
@@ -29,28 +26,6 @@ PrefillOptions entropy_options() {
   options.density_base = 0;
   options.last_dense = false;
   return options;
-}
-
-TEST(EntropyInfer, CountsAsThePlainReferenceDoes) {
-  for (uint64_t seed = 1; seed <= 40; ++seed) {
-    PrefillOptions options = entropy_options();
-    options.sample_every = static_cast<int32_t>(seed % 4) + 1;
-    options.density = seed % 3 == 0 ? 0.05 : 0.3;
-    options.density_base = seed % 2 == 0 ? 100 : 0;
-    const PrefillTrace trace = random_trace(options, seed);
-    PrefillRun run(options, trace);
-    run.read_whole();
-    const PlainEntropy reference(options, trace);
-    for (int32_t layer = 0; layer < trace.layers; ++layer) {
-      for (const SegmentRecord& record : run.records(layer)) {
-        for (size_t h = 0; h < record.heads.size(); ++h) {
-          // A share may lie on the edge of a block.
-          EXPECT_NEAR(record.heads[h].blocks, reference.count(layer, record.segment, h), 1)
-              << "seed " << seed << ", layer " << layer << ", segment " << record.segment << ", kv_head " << h;
-        }
-      }
-    }
-  }
 }
 
 // Two kv_heads in two layers, the second layer unsampled as the last one is.
