@@ -133,6 +133,7 @@ TEST(Bootstrap, AveragesGroupsAndNotItems) {
 
 TEST(Bootstrap, IntervalsAreThoseOfTheNormalForManyItems) {
   std::vector<double> coins;
+  coins.reserve(400);
   for (int i = 0; i < 400; ++i) coins.push_back(i % 2);
   const Interval interval = bootstrap_mean({coins}, 3);
   const double error = 1.96 * 0.5 / std::sqrt(400.0);
