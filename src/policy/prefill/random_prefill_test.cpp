@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <numeric>
+#include <set>
 #include <vector>
 
 #include "base/random.h"
@@ -38,6 +39,7 @@ std::vector<LayerRecords> read_any_blocks(const PrefillOptions& options, const R
     first = end;
   }
   std::vector<LayerRecords> records;
+  records.reserve(static_cast<size_t>(prompt.layers));
   for (int32_t layer = 0; layer < prompt.layers; ++layer) records.push_back(walk.records(layer));
   return records;
 }
