@@ -96,6 +96,8 @@ class CpuStream : public Stream {
   void matmul_unpacked(const CpuWeight& weight, Matrix x, Matrix y);
   void matmul_ggml(const CpuWeight& weight, Matrix x, Matrix y);
   void multiply_ggml(const CpuWeight& weight, Matrix x, Matrix y);
+  void multiply_together(const WeightPart& part, Matrix x, Matrix y);
+  void add_product(const WeightPart& part, Matrix x, Matrix y);
   const kernels::FewRowsKernel* few_kernel(const CpuWeight& weight, int64_t rows) const;
   void matmul_few(const kernels::FewRowsKernel& kernel, const CpuWeight& weight, Matrix x, Matrix y);
   WorkQueue& new_queue();
@@ -122,8 +124,9 @@ class CpuStream : public Stream {
   Buffer profile_scratch_;
   Buffer attention_scratch_;
   Buffer dense_scratch_;
-  Buffer rest_scratch_;  // rows of x and y, filled up to rows_together()
-  Buffer window_room_;   // large and seldom needed: given back behind a run, unless it is small
+  Buffer rest_scratch_;      // rows of x and y, filled up to rows_together()
+  Buffer together_scratch_;  // rows of x and y, for weights that want them without anything in between
+  Buffer window_room_;       // large and seldom needed: given back behind a run, unless it is small
   std::map<std::pair<int64_t, int64_t>, std::unique_ptr<DenseProvider::Packed>>
       unpacked_;                 // slices of weights, by shape, refilled per use
   std::vector<Buffer> retired_;  // grown out of, still named by recorded nodes

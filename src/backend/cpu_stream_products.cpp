@@ -136,17 +136,46 @@ void CpuStream::multiply_ggml(const CpuWeight& weight, Matrix x, Matrix y) {
     const int64_t piece = rows_at_once(x.rows, part.rows * weight.cols);
     for (int64_t first = 0; first < x.rows; first += piece) {
       const int64_t rows = std::min(piece, x.rows - first);
-      ggml_tensor* input = ggml_new_tensor_2d(context_, GGML_TYPE_F32, x.cols, rows);
-      input->data = x.data + first * x.stride;
-      input->nb[1] = static_cast<size_t>(x.stride) * sizeof(float);
-      input->nb[2] = input->nb[3] = input->nb[1] * static_cast<size_t>(rows);
-      ggml_tensor* product = ggml_mul_mat(context_, part.tensor, input);
-      product->data = y.data + first * y.stride + part.first_row;
-      product->nb[1] = static_cast<size_t>(y.stride) * sizeof(float);
-      product->nb[2] = product->nb[3] = product->nb[1] * static_cast<size_t>(rows);
-      add_node(product);
+      const Matrix from = x.row_range(first, rows);
+      const Matrix to = y.row_range(first, rows).columns(part.first_row, part.rows);
+      if (rows > 1 && GgmlDevice::rows_lie_together(*part.tensor) && (from.stride > from.cols || to.stride > to.cols)) {
+        multiply_together(part, from, to);
+      } else {
+        add_product(part, from, to);
+      }
     }
   }
+}
+
+// Between copies of rows without anything in between.
+void CpuStream::multiply_together(const WeightPart& part, Matrix x, Matrix y) {
+  auto* memory =
+      static_cast<float*>(grow(together_scratch_, static_cast<size_t>(x.rows * (x.cols + y.cols)) * sizeof(float)));
+  if (memory == nullptr) return;
+  const Matrix from{memory, x.rows, x.cols, x.cols};
+  const Matrix to{memory + x.rows * x.cols, y.rows, y.cols, y.cols};
+  const auto copy = [this](Matrix source, Matrix target) {
+    add_rows(source.rows, [=](Range rows) {
+      for (int64_t row = rows.begin; row < rows.end; ++row)
+        std::copy_n(source.data + row * source.stride, source.cols, target.data + row * target.stride);
+    });
+  };
+  copy(x, from);
+  add_product(part, from, to);
+  copy(to, y);
+}
+
+void CpuStream::add_product(const WeightPart& part, Matrix x, Matrix y) {
+  const auto place = [](ggml_tensor* tensor, Matrix rows) {
+    tensor->data = rows.data;
+    tensor->nb[1] = static_cast<size_t>(rows.stride) * sizeof(float);
+    tensor->nb[2] = tensor->nb[3] = tensor->nb[1] * static_cast<size_t>(rows.rows);
+  };
+  ggml_tensor* input = ggml_new_tensor_2d(context_, GGML_TYPE_F32, x.cols, x.rows);
+  place(input, x);
+  ggml_tensor* product = ggml_mul_mat(context_, part.tensor, input);
+  place(product, y);
+  add_node(product);
 }
 
 void CpuStream::matmul_packed(const DenseProvider::Packed& packed, Matrix x, Matrix y) {

@@ -40,6 +40,10 @@ constexpr size_t kVariantBytes = size_t{8} << 20;  // more than any of ggml's li
 // How long a caller that waits for its turn may not notice that it was cancelled.
 constexpr std::chrono::milliseconds kGlance{20};
 
+bool lies_in_amx(const ggml_tensor& weight) {
+  return weight.buffer != nullptr && std::string_view(ggml_backend_buffer_name(weight.buffer)) == "AMX";
+}
+
 // ggml aborts when a thread of its pool cannot be started, so as many are started here first.
 Status rehearse(int threads) {
   std::vector<std::thread> others;
@@ -273,10 +277,11 @@ GgmlDevice::Place GgmlDevice::place(ggml_backend_buffer_type_t type, size_t byte
   return {std::static_pointer_cast<ggml_backend_buffer>(std::move(found.owner)), found.data};
 }
 
+bool GgmlDevice::rows_lie_together(const ggml_tensor& weight) { return lies_in_amx(weight); }
+
 // AMX weights are rearranged by a thread for each core of the machine; when one cannot be started, the program ends.
 bool GgmlDevice::fill(ggml_tensor* tensor, const void* data) {
-  const bool amx = std::string_view(ggml_backend_buffer_name(tensor->buffer)) == "AMX";
-  if (amx && !rehearse(static_cast<int>(std::thread::hardware_concurrency()) + 1).ok()) return false;
+  if (lies_in_amx(*tensor) && !rehearse(static_cast<int>(std::thread::hardware_concurrency()) + 1).ok()) return false;
   ggml_backend_tensor_set(tensor, data, 0, ggml_nbytes(tensor));
   return true;
 }

@@ -44,6 +44,8 @@ class GgmlDevice {
   // Does a row come out bit for bit the same, multiplied by this weight alone and among others? Tried out, once for
   // each kind of weight.
   bool rows_alike(const ggml_tensor& weight);
+  // Does ggml multiply this weight as if nothing lay between the rows of x, and of the product? So it is with AMX.
+  static bool rows_lie_together(const ggml_tensor& weight);
   // Was ggml built for this feature of the CPU ("AVX2")?
   bool built_for(std::string_view feature) const;
   // Room for a tensor of `bytes` in a buffer of that type; null, without a word, where the memory is not there.
