@@ -150,7 +150,7 @@ const std::map<std::string, InfiniteSet>& infinite_sets() {
       {"math_calc", {"leading_numbers", 30000, AnswerRoom::kList}},
       {"longbook_qa_eng", {"f1", 40}},
       {"longbook_qa_chn", {"f1_zh", 40}},
-      {"longbook_sum_eng", {"rouge_l", 1200}},
+      {"longbook_sum_eng", {"rouge_l_sum", 1200}},
       {"longbook_choice_eng", {"letter", 40}},
       {"longdialogue_qa_eng", {"found_any", 40}},
       {"code_run", {"last_integer", 5, AnswerRoom::kWhole}},

@@ -8,6 +8,8 @@ std::string Item::id() const {
   return str_format("%s/%lld/%lld", task.c_str(), static_cast<long long>(length), static_cast<long long>(index));
 }
 
+std::string Item::scored(const std::string& written) const { return choices.empty() ? written : lead + written; }
+
 int64_t text_room(const ItemRequest& request, int64_t max_new, size_t turns) {
   return request.length - static_cast<int64_t>(turns) * (request.frame_tokens + max_new);
 }

@@ -42,6 +42,9 @@ struct Item {
   bool has_question = true;            // false: the question is somewhere in the text
 
   std::string id() const;  // "niah_single_1/4096/3"
+  // The text whose score counts, of what the model wrote behind the lead: with the lead where that begins the sentence
+  // that names a letter, without it where it only asks for an answer.
+  std::string scored(const std::string& written) const;
 };
 
 // What a generator is asked for. The same request makes the same item.

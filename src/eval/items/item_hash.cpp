@@ -45,7 +45,7 @@ std::string item_hash(const Item& item, const ItemPrompt& prompt) {
   }
   hash.mix(item.metric->name);
   hash.mix(static_cast<uint64_t>(item.max_new));
-  hash.mix(std::string_view(item.lead));
+  hash.mix(std::string_view(item.scored("")));
   hash.mix(item.choices);
   return str_format("%016llx", static_cast<unsigned long long>(hash.value()));
 }

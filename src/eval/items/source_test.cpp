@@ -32,8 +32,10 @@ class SourcesOfFiles : public testing::Test {
   }
 
   static const text::Tokenizer& tokenizer() { return embedded_engine().tokenizer(); }
-  static ItemSource open(std::vector<std::string> tasks, std::vector<int64_t> lengths = {512}, int64_t samples = 10) {
+  static ItemSource open(std::vector<std::string> tasks, std::vector<int64_t> lengths = {512}, int64_t samples = 10,
+                         bool has_template = true) {
     SourceOptions options;
+    options.has_template = has_template;
     options.tasks = std::move(tasks);
     options.lengths = std::move(lengths);
     options.samples = samples;
@@ -93,6 +95,31 @@ TEST_F(SourcesOfFiles, TellItemsOfOneNameApart) {
     EXPECT_TRUE(hashes.insert(hash(other)).second) << name;
   }
   EXPECT_EQ(hashes.size(), 7u);
+}
+
+// Without a chat template a prompt ends in "Answer:", which is no part of the answer.
+TEST_F(SourcesOfFiles, ScoreWhatWasWrittenAndNotWhatAskedForIt) {
+  const auto score = [&](nlohmann::json object, const std::string& metric, const std::string& written) {
+    object["metric"] = metric;
+    const Item item = only(open({"jsonl:" + write("x.jsonl", {object})}, {512}, 1, false));
+    EXPECT_EQ(item.lead, kPlainLead);
+    EXPECT_EQ(item.scored(written), written);
+    return score_of(*item.metric, item.turns[0].gold, item.scored(written));
+  };
+  const nlohmann::json fox = question("t", "a text", "red fox");
+  EXPECT_EQ(score(fox, "f1", " The red fox"), 1);
+  EXPECT_EQ(score(fox, "exact", " red fox"), 1);
+  EXPECT_NEAR(score(fox, "rouge_l", " red fox"), 1, 1e-6);
+  EXPECT_EQ(score(fox, "f1", " blue answer"), 0);
+}
+
+TEST_F(SourcesOfFiles, ScoreTheSentenceThatNamesALetterWithWhatItBeginsWith) {
+  const nlohmann::json object = {{"context", "c"},  {"question", "q"}, {"choice_A", "a"}, {"choice_B", "b"},
+                                 {"choice_C", "c"}, {"choice_D", "d"}, {"answer", "B"}};
+  for (const bool has_template : {true, false}) {
+    const Item item = only(open({"longbench2:" + write("two.jsonl", {object})}, {512}, 1, has_template));
+    EXPECT_EQ(score_of(*item.metric, item.turns[0].gold, item.scored("B) b")), 1);
+  }
 }
 
 TEST_F(SourcesOfFiles, DumpTextsThatWereCutInsideACharacter) {

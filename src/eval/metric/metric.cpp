@@ -58,6 +58,7 @@ constexpr Metric kMetrics[] = {
     {"rouge_1", "ROUGE-1", kWhole, best_rouge_1},
     {"rouge_2", "ROUGE-2", kWhole, best_rouge_2},
     {"rouge_l", "ROUGE-L (LongBench)", kWhole, best<rouge_l>},
+    {"rouge_l_sum", "ROUGE-Lsum (InfiniteBench longbook_sum_eng)", kWhole, best<rouge_l_sum>},
     {"rouge_l_line", "the same of the first line (LongBench samsum)", kFirstLine, best<rouge_l>},
     {"rouge_l_zh", "ROUGE-L over characters (Chinese)", kWhole, best<rouge_l_chinese>},
     {"class", "the class that is named, first line (LongBench trec, lsht)", kFirstLine, best_class},

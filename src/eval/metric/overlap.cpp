@@ -1,6 +1,7 @@
 #include "eval/metric/overlap.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <set>
 
@@ -59,8 +60,12 @@ double f_measure_of(size_t common, size_t expected, size_t predicted) {
   return 2.0 * (precision * recall / (precision + recall + kTiny));
 }
 
-// The words of one longest common subsequence; among equals the one that the package reconstructs.
-void add_common_subsequence(const Sentence& x, const Sentence& y, std::set<Word>& found) {
+// Which of two equally long ways back from the end of a common subsequence a package takes.
+enum class Ties : uint8_t { kShortenSecond, kShortenFirst };
+
+// Where the words of one longest common subsequence of x and y stand in x, from the last to the first; among equals the
+// one that the package reconstructs.
+std::vector<size_t> common_subsequence(const Sentence& x, const Sentence& y, Ties ties) {
   const size_t columns = y.size() + 1;
   std::vector<int> table((x.size() + 1) * columns, 0);
   for (size_t i = 1; i <= x.size(); ++i) {
@@ -70,16 +75,65 @@ void add_common_subsequence(const Sentence& x, const Sentence& y, std::set<Word>
                                    : std::max(table[(i - 1) * columns + j], table[i * columns + j - 1]);
     }
   }
+  std::vector<size_t> found;
   for (size_t i = x.size(), j = y.size(); i > 0 && j > 0;) {
+    const int without_x = table[(i - 1) * columns + j];
+    const int without_y = table[i * columns + j - 1];
     if (x[i - 1] == y[j - 1]) {
-      found.insert(x[--i]);
+      found.push_back(--i);
       --j;
-    } else if (table[(i - 1) * columns + j] > table[i * columns + j - 1]) {
+    } else if (without_x > without_y || (without_x == without_y && ties == Ties::kShortenFirst)) {
       --i;
     } else {
       --j;
     }
   }
+  return found;
+}
+
+// Lines that are not empty, as words of the letters a to z and digits.
+std::vector<Sentence> plain_lines(std::string_view text) {
+  std::vector<Sentence> lines;
+  Sentence words;
+  Word word;
+  bool any = false;
+  const auto end_word = [&] {
+    if (!word.empty()) words.push_back(std::move(word));
+    word.clear();
+  };
+  const auto end_line = [&] {
+    end_word();
+    if (any) lines.push_back(std::move(words));
+    words.clear();
+    any = false;
+  };
+  for (const char32_t c : lower_characters(text)) {
+    if (c == U'\n') {
+      end_line();
+      continue;
+    }
+    any = true;
+    if ((c >= U'a' && c <= U'z') || (c >= U'0' && c <= U'9')) {
+      word += c;
+    } else {
+      end_word();
+    }
+  }
+  end_line();
+  return lines;
+}
+
+std::map<Word, int> word_counts(const std::vector<Sentence>& sentences) {
+  std::map<Word, int> counts;
+  for (const Sentence& sentence : sentences)
+    for (const Word& word : sentence) ++counts[word];
+  return counts;
+}
+
+size_t word_count(const std::vector<Sentence>& sentences) {
+  size_t count = 0;
+  for (const Sentence& sentence : sentences) count += sentence.size();
+  return count;
 }
 
 std::set<Word> word_set(const std::vector<Sentence>& sentences) {
@@ -153,8 +207,35 @@ double rouge_l(std::string_view expected, std::string_view prediction) {
   if (gold.empty() || ours.empty()) return 0;
   std::set<Word> common;
   for (const Sentence& reference : gold)
-    for (const Sentence& sentence : ours) add_common_subsequence(reference, sentence, common);
+    for (const Sentence& sentence : ours)
+      for (const size_t at : common_subsequence(reference, sentence, Ties::kShortenSecond))
+        common.insert(reference[at]);
   return f_measure_of(common.size(), word_set(gold).size(), word_set(ours).size());
+}
+
+double rouge_l_sum(std::string_view expected, std::string_view prediction) {
+  const std::vector<Sentence> gold = plain_lines(expected);
+  const std::vector<Sentence> ours = plain_lines(prediction);
+  std::map<Word, int> left_of_gold = word_counts(gold);
+  std::map<Word, int> left_of_ours = word_counts(ours);
+  size_t common = 0;
+  for (const Sentence& reference : gold) {
+    std::set<size_t> places;
+    for (const Sentence& sentence : ours)
+      for (const size_t at : common_subsequence(reference, sentence, Ties::kShortenFirst)) places.insert(at);
+    for (const size_t at : places) {
+      int& of_gold = left_of_gold[reference[at]];
+      int& of_ours = left_of_ours[reference[at]];
+      if (of_gold <= 0 || of_ours <= 0) continue;
+      --of_gold;
+      --of_ours;
+      ++common;
+    }
+  }
+  if (common == 0) return 0;
+  const double recall = static_cast<double>(common) / static_cast<double>(word_count(gold));
+  const double precision = static_cast<double>(common) / static_cast<double>(word_count(ours));
+  return 2 * precision * recall / (precision + recall);
 }
 
 double rouge_l_chinese(std::string_view expected, std::string_view prediction) {

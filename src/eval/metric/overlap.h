@@ -22,6 +22,10 @@ double token_f1_chinese(std::string_view expected, std::string_view prediction);
 double rouge_n(int n, std::string_view expected, std::string_view prediction);
 // Words of the longest common subsequences of all pairs of sentences, their union against the words of each side.
 double rouge_l(std::string_view expected, std::string_view prediction);
+// ROUGE-Lsum as InfiniteBench takes it, from the package `rouge_score`: lower case, letters a to z and digits alone
+// make words, every line is a sentence, and a word that is repeated counts as often as both sides have it. 0 for an
+// empty text.
+double rouge_l_sum(std::string_view expected, std::string_view prediction);
 // Chinese, one character a word where LongBench asks a segmenter.
 double rouge_l_chinese(std::string_view expected, std::string_view prediction);
 

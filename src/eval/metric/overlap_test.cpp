@@ -71,6 +71,25 @@ TEST(Rouge, LJoinsWhatSentencesHaveInCommon) {
               2 * recall * precision / (recall + precision), 1e-6);
 }
 
+TEST(Rouge, LsumCountsRepeatedWordsAndTakesLinesForSentences) {
+  // The same subsequences, but 10 words on the other side, repeated ones among them: 2 * 4/5 * 4/10 / (4/5 + 4/10).
+  EXPECT_NEAR(rouge_l_sum("w1 w2 w3 w4 w5", "w1 w2 w6 w7 w8\nw1 w3 w8 w9 w5"), 8.0 / 15.0, 1e-12);
+  // "cat the mat" and the article in front, whatever its case: 4 of 6 and of 5.
+  EXPECT_NEAR(rouge_l_sum("The cat sat on the mat", "the cat lay the mat"), 8.0 / 11.0, 1e-12);
+  // Lines change places without loss, words of one line do not.
+  EXPECT_EQ(rouge_l_sum("one two\nthree four", "three four\none two"), 1);
+  EXPECT_EQ(rouge_l_sum("a b c d", "b a d c"), 0.5);
+  // "a b" and "a" are both found in "a a b": three of three, and three of four.
+  EXPECT_NEAR(rouge_l_sum("a a b", "a b b\na"), 6.0 / 7.0, 1e-12);
+  EXPECT_EQ(rouge_l_sum("x y", "..."), 0);
+  EXPECT_EQ(rouge_l_sum("", ""), 0);
+}
+
+TEST(Rouge, LsumKnowsNoLettersBeyondZ) {
+  // "cole", "na", "ve", "a" and "ecole", "naive", "a".
+  EXPECT_NEAR(rouge_l_sum("École, naïve-A.", "ecole naive a"), 2.0 / 7.0, 1e-12);
+}
+
 TEST(Rouge, LTakesChineseByCharacter) {
   // 绿色校园 and 绿色学校: 绿色校 in order, three of four characters on both sides.
   EXPECT_NEAR(rouge_l_chinese("绿色校园", "绿色学校"), 0.75, 1e-6);

@@ -154,7 +154,7 @@ class ItemRun {
       EI_ASSIGN_OR_RETURN(const Generated made, generate_greedily(session, item_.max_new));
       result.generated_tokens += static_cast<int64_t>(made.tokens.size());
       unread.assign(made.tokens.begin() + made.fed, made.tokens.end());
-      result.predictions.push_back(item_.lead + engine_.tokenizer().detokenize(made.tokens, false));
+      result.predictions.push_back(item_.scored(engine_.tokenizer().detokenize(made.tokens, false)));
       result.turn_scores.push_back(score_of(*item_.metric, gold, result.predictions.back()));
       result.score += result.turn_scores.back() / static_cast<double>(item_.turns.size());
     }

@@ -53,7 +53,7 @@ Result<ItemResult> score_prediction(const ItemSource& source, const Prediction& 
   result.prompt_tokens = prompt.tokens();
   result.truncated = prompt.truncated;
   for (size_t i = 0; i < item.turns.size(); ++i) {
-    result.turn_scores.push_back(score_of(*item.metric, item.turns[i].gold, item.lead + prediction.texts[i]));
+    result.turn_scores.push_back(score_of(*item.metric, item.turns[i].gold, item.scored(prediction.texts[i])));
     result.score += result.turn_scores.back() / static_cast<double>(item.turns.size());
   }
   return result;
