@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "kernels/pages/cuda/page_elements.cuh"
+#include "kernels/window_scores/cuda/form_logits.cuh"
 #include "kernels/window_scores/cuda/slot_measures_cuda.h"
 
 namespace ei::kernels::cuda {
@@ -8,8 +9,7 @@ namespace {
 
 constexpr int kWarps = 8;
 constexpr int kThreads = 32 * kWarps;
-constexpr int kParts = 64;      // of a head's slots, summed apart
-constexpr int kTileKeys = 128;  // four a lane
+constexpr int kParts = 64;  // of a head's slots, summed apart
 
 __device__ float element_of(const SlotMeasures& measures, const DeviceKvHead& head, int64_t slot, int32_t dim,
                             bool value) {
@@ -71,52 +71,20 @@ __global__ void means_kernel(const float* parts, int32_t dim, float* means) {
   if (threadIdx.x == 0) mean[dim] = sqrtf(squares);
 }
 
-// Logits of a tile of keys under one head's form. Warps share the rows of the triangle; a lane has four keys.
-__global__ void __launch_bounds__(kThreads)
+// A tile of keys under one head's form.
+template <int kEach>
+__global__ void __launch_bounds__(kFormThreads)
     logits_of_forms_kernel(SlotMeasures measures, ExpectedScoreParams params, float* logits) {
-  extern __shared__ float4 tile_of_keys[];  // [head_dim, kTileKeys / 4], then [kWarps, kTileKeys / 4]
-  constexpr int kFours = kTileKeys / 4;
+  extern __shared__ float4 tile_of_keys[];  // form_tile_bytes()
   const auto query_head = static_cast<int32_t>(blockIdx.y);
   const DeviceKvHead head = measures.heads[query_head / (params.num_heads / measures.kv_heads)];
   const int32_t dim = measures.pages.shape.head_dim;
-  const int64_t first = static_cast<int64_t>(blockIdx.x) * kTileKeys;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * (32 * kEach);
   if (first >= head.length) return;
-  auto* keys = reinterpret_cast<float*>(tile_of_keys);
-  for (auto i = static_cast<int32_t>(threadIdx.x); i < dim * kTileKeys; i += kThreads) {
-    const int32_t key = i / dim;
-    const int32_t d = i % dim;
-    keys[d * kTileKeys + key] = first + key < head.length ? element_of(measures, head, first + key, d, false) : 0.0f;
-  }
-  __syncthreads();
-  const float* linear = params.linear + int64_t{query_head} * dim;
-  const float* quadratic = params.quadratic + int64_t{query_head} * dim * dim;
-  const auto lane = static_cast<int32_t>(threadIdx.x % 32);
-  float4 sum = make_float4(0, 0, 0, 0);
-  for (auto i = static_cast<int32_t>(threadIdx.x / 32); i < dim; i += kWarps) {
-    float4 inner = make_float4(linear[i], linear[i], linear[i], linear[i]);
-#pragma unroll 4
-    for (int32_t j = 0; j <= i; ++j) {
-      const float factor = quadratic[int64_t{i} * dim + j];
-      const float4 key = tile_of_keys[j * kFours + lane];
-      inner.x += factor * key.x;
-      inner.y += factor * key.y;
-      inner.z += factor * key.z;
-      inner.w += factor * key.w;
-    }
-    const float4 key = tile_of_keys[i * kFours + lane];
-    sum.x += inner.x * key.x;
-    sum.y += inner.y * key.y;
-    sum.z += inner.z * key.z;
-    sum.w += inner.w * key.w;
-  }
-  float4* parts = tile_of_keys + dim * kFours;
-  parts[threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.x >= kTileKeys || first + threadIdx.x >= head.length) return;
-  float logit = 0;
-  for (int warp = 0; warp < kWarps; ++warp)
-    logit += reinterpret_cast<const float*>(parts)[warp * kTileKeys + threadIdx.x];
-  logits[query_head * measures.longest + first + threadIdx.x] = logit;
+  form_logits<kEach>(
+      params.linear + int64_t{query_head} * dim, params.quadratic + int64_t{query_head} * dim * dim, dim,
+      head.length - first, [&](int32_t key, int32_t d) { return element_of(measures, head, first + key, d, false); },
+      reinterpret_cast<KeysOfLane<kEach>*>(tile_of_keys), logits + query_head * measures.longest + first);
 }
 
 // Logits become shares of attention, times the lengths of the values. A block of threads for each head.
@@ -142,6 +110,46 @@ void launch_slots(const SlotMeasures& measures, bool value, const float* means, 
   const dim3 grid(static_cast<unsigned>((measures.longest + kWarps - 1) / kWarps),
                   static_cast<unsigned>(measures.kv_heads));
   slots_kernel<<<grid, kThreads, 0, queue>>>(measures, value, means, out, stride);
+}
+
+// Shared memory that a block may have on the GPU in use, where it asks for more than any may.
+Result<int> most_shared_bytes() {
+  int device = 0;
+  int bytes = 0;
+  EI_RETURN_IF_ERROR(cuda_status(cudaGetDevice(&device), "expecting attention"));
+  EI_RETURN_IF_ERROR(cuda_status(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+                                 "expecting attention"));
+  return bytes;
+}
+
+template <int kEach>
+Status launch_tiles(const SlotMeasures& measures, const ExpectedScoreParams& params, float* logits,
+                    cudaStream_t queue) {
+  constexpr int kKeys = 32 * kEach;
+  const auto bytes = static_cast<int>(form_tile_bytes(measures.pages.shape.head_dim, kKeys));
+  const auto kernel = logits_of_forms_kernel<kEach>;
+  EI_RETURN_IF_ERROR(cuda_status(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+                                 "expecting attention"));
+  const dim3 grid(static_cast<unsigned>((measures.longest + kKeys - 1) / kKeys),
+                  static_cast<unsigned>(params.num_heads));
+  kernel<<<grid, kFormThreads, static_cast<size_t>(bytes), queue>>>(measures, params, logits);
+  return launched("expecting attention");
+}
+
+Status launch_logits(const SlotMeasures& measures, const ExpectedScoreParams& params, float* logits,
+                     cudaStream_t queue) {
+  const int32_t dim = measures.pages.shape.head_dim;
+  EI_ASSIGN_OR_RETURN(const int most_bytes, most_shared_bytes());
+  switch (form_tile_keys(dim, most_bytes)) {
+    case 128: return launch_tiles<4>(measures, params, logits, queue);
+    case 64: return launch_tiles<2>(measures, params, logits, queue);
+    case 32: return launch_tiles<1>(measures, params, logits, queue);
+    default: break;
+  }
+  return make_error(ErrorKind::kModel,
+                    "heads of %d dimensions are more than this GPU's %d bytes of shared memory hold; take another "
+                    "--kv-policy",
+                    dim, most_bytes);
 }
 
 }  // namespace
@@ -180,12 +188,7 @@ Status launch_expected(const SlotMeasures& measures, const ExpectedScoreParams& 
   float* lengths = measures.room;
   float* logits = lengths + measures.kv_heads * measures.longest;
   launch_slots(measures, true, nullptr, lengths, measures.longest, queue);
-  const int bytes = (measures.pages.shape.head_dim + kWarps) * kTileKeys * static_cast<int>(sizeof(float));
-  EI_RETURN_IF_ERROR(cuda_status(
-      cudaFuncSetAttribute(logits_of_forms_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), "expecting"));
-  const dim3 grid(static_cast<unsigned>((measures.longest + kTileKeys - 1) / kTileKeys),
-                  static_cast<unsigned>(params.num_heads));
-  logits_of_forms_kernel<<<grid, kThreads, static_cast<size_t>(bytes), queue>>>(measures, params, logits);
+  EI_RETURN_IF_ERROR(launch_logits(measures, params, logits, queue));
   contributions_kernel<<<static_cast<unsigned>(params.num_heads), 1024, 0, queue>>>(measures, params, logits, lengths);
   return launched("expecting attention");
 }
