@@ -34,7 +34,7 @@ struct RatedChunk {
         s(shape),
         store(*side.backend,
               {.layers = 1, .kv_heads = s.kv_heads, .head_dim = s.head_dim, .key_type = s.type, .value_type = s.type}) {
-    feed(s.before, 100, 8);
+    if (s.before > 0) feed(s.before, 100, 8);
     q = feed(s.tokens, 200, 9);
     rows.grid = s.grid;
     rows.kv_heads = s.kv_heads;

@@ -1,4 +1,5 @@
 #include "kernels/block_scores/cuda/midrange_cuda.h"
+#include "kernels/cuda/grid_rows.cuh"
 #include "kernels/pages/cuda/page_elements.cuh"
 
 namespace ei::kernels::cuda {
@@ -35,30 +36,30 @@ __global__ void extremes_kernel(DevicePages pages, const DeviceKvHead* heads, in
   }
 }
 
-__global__ void midrange_kernel(QueryMidrangeParams params, int64_t width) {
+__global__ void midrange_kernel(QueryMidrangeParams params, int64_t width, int64_t segments) {
   const int64_t column = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (column >= width) return;
   const int64_t lead = params.first_rows > 0 ? params.first_rows : params.segment;
-  const auto i = static_cast<int64_t>(blockIdx.y);
-  const int64_t begin = i == 0 ? 0 : lead + (i - 1) * params.segment;
-  const int64_t whole = begin + (i == 0 ? lead : params.segment);
-  const int64_t end = whole < params.tokens ? whole : params.tokens;
-  float high = params.q[begin * params.q_stride + column];
-  float low = high;
-  for (int64_t token = begin + 1; token < end; ++token) {
-    const float value = params.q[token * params.q_stride + column];
-    high = fmaxf(high, value);
-    low = fminf(low, value);
-  }
-  params.out[i * width + column] = (high + low) / 2;
+  for_own_rows(segments, [&](int64_t i) {
+    const int64_t begin = i == 0 ? 0 : lead + (i - 1) * params.segment;
+    const int64_t whole = begin + (i == 0 ? lead : params.segment);
+    const int64_t end = whole < params.tokens ? whole : params.tokens;
+    float high = params.q[begin * params.q_stride + column];
+    float low = high;
+    for (int64_t token = begin + 1; token < end; ++token) {
+      const float value = params.q[token * params.q_stride + column];
+      high = fmaxf(high, value);
+      low = fminf(low, value);
+    }
+    params.out[i * width + column] = (high + low) / 2;
+  });
 }
 
 // One warp a block of one list.
-__global__ void scores_kernel(BlockScoreParams params) {
+__device__ void score_block(const BlockScoreParams& params, int64_t list) {
   const BlockRows& rows = params.rows;
-  const auto list = static_cast<int32_t>(blockIdx.y);
-  const int32_t h = list / rows.num_segments;
-  const int32_t i = list % rows.num_segments;
+  const auto h = static_cast<int32_t>(list / rows.num_segments);
+  const auto i = static_cast<int32_t>(list % rows.num_segments);
   const int64_t block = static_cast<int64_t>(blockIdx.x) * (kThreads / 32) + threadIdx.x / 32;
   if (block >= rows.visible(i)) return;
   const int32_t group = params.num_heads / rows.kv_heads;
@@ -77,6 +78,11 @@ __global__ void scores_kernel(BlockScoreParams params) {
   }
   if (threadIdx.x % 32 == 0)
     params.scores[rows.offset(h, i) + block] = params.scale * (sum / static_cast<float>(group));
+}
+
+__global__ void scores_kernel(BlockScoreParams params) {
+  for_own_rows(int64_t{params.rows.kv_heads} * params.rows.num_segments,
+               [&](int64_t list) { score_block(params, list); });
 }
 
 __global__ void entropy_kernel(BlockEntropyParams params) {
@@ -120,8 +126,8 @@ Status launch_query_midrange(const QueryMidrangeParams& params, void* stream) {
   const int64_t lead = params.first_rows > 0 ? params.first_rows : params.segment;
   const int64_t behind = params.tokens > lead ? params.tokens - lead : 0;
   const int64_t segments = 1 + (behind + params.segment - 1) / params.segment;
-  const dim3 grid(static_cast<unsigned>((width + kThreads - 1) / kThreads), static_cast<unsigned>(segments));
-  midrange_kernel<<<grid, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(params, width);
+  const dim3 grid(static_cast<unsigned>((width + kThreads - 1) / kThreads), grid_rows(segments));
+  midrange_kernel<<<grid, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(params, width, segments);
   return launched("query_midrange");
 }
 
@@ -131,7 +137,7 @@ Status launch_block_scores(const BlockScoreParams& params, void* stream) {
   if (most == 0) return {};
   constexpr int64_t kWarps = kThreads / 32;
   const dim3 grid(static_cast<unsigned>((most + kWarps - 1) / kWarps),
-                  static_cast<unsigned>(rows.kv_heads * rows.num_segments));
+                  grid_rows(int64_t{rows.kv_heads} * rows.num_segments));
   scores_kernel<<<grid, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(params);
   return launched("block_scores");
 }

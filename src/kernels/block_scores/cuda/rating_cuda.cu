@@ -43,7 +43,8 @@ RatingArgs lay_out(const DeviceTraits& traits, const RatingParams& params, size_
   args.max_rows = args.group * (params.sampling ? kSampleRows : rows.grid.segment);
   int32_t last = 0;
   for (int32_t i = 0; i < params.num_active; ++i) last = std::max(last, params.segments[i]);
-  args.max_blocks = (rows.visible(last) + 15) / 16 * 16;
+  // The first segment sees no block; a grid is never empty.
+  args.max_blocks = std::max<int64_t>(1, (rows.visible(last) + 15) / 16) * 16;
   args.max_supers = std::max<int64_t>(1, rows.visible(last) / args.super_blocks);
   args.max_splits = static_cast<int32_t>((args.max_blocks * args.parts + kSplitPanels - 1) / kSplitPanels);
   args.max_splits = std::max(args.max_splits, 1);
