@@ -1,6 +1,7 @@
 #include "backend/cuda/cuda_host_jobs.h"
 
 #include <cstring>
+#include <system_error>
 
 #include "backend/cuda/cuda_memory.h"
 #include "kernels/cuda/handshake.h"
@@ -29,7 +30,13 @@ Status CudaHostJobs::start() {
   std::memset(words_.data(), 0, 2 * kApart);
   reached_ = static_cast<uint32_t*>(words_.data());
   done_ = reached_ + kApart / sizeof(uint32_t);
-  thread_ = std::thread([this] { work(); });
+  try {
+    thread_ = std::thread([this] { work(); });
+  } catch (const std::system_error& error) {
+    return make_error(ErrorKind::kMemory,
+                      "could not start a thread for the GPU's jobs on the host (%s); end other sessions",
+                      error.code().message().c_str());
+  }
   return {};
 }
 
