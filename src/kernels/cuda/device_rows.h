@@ -18,7 +18,8 @@ struct DeviceRows {
   int64_t stride = 0;
 };
 
-// What the runtime answered, as an error of ours: kMemory or kDevice. `code` is a cudaError_t.
+// What the runtime answered, as an error of ours: kMemory or kDevice; the one way for all that is launched. The runtime
+// forgets it. `code` is a cudaError_t.
 Status cuda_status(int code, const char* what);
 // Of the launch just made.
 Status launched(const char* what);

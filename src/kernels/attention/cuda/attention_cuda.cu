@@ -4,17 +4,13 @@
 #include "base/check.h"
 #include "kernels/attention/cuda/attention_cuda.h"
 #include "kernels/attention/cuda/launches.h"
+#include "kernels/cuda/device_rows.h"
 
 namespace ei::kernels::cuda {
 namespace {
 
 // Factors of the kernels, which take exponents of two; see PrefillArgs::scale.
 constexpr float kLog2E = 1.44269504f;
-
-Status launched(cudaError_t error, const char* what) {
-  if (error == cudaSuccess) return {};
-  return make_error(ErrorKind::kDevice, "%s failed on the GPU: %s", what, cudaGetErrorString(error));
-}
 
 bool hopper(const DeviceTraits& traits) {
   EI_CHECK(traits.set != KernelSet::kHopper || traits.capability == 90);
@@ -131,12 +127,12 @@ Status launch_prefill(const DeviceTraits& traits, const PrefillParams& params, v
   const int item_rows = hopper(traits) ? hopper_item_rows(params.kv.head_dim) : kPortableItemRows;
   const PrefillArgs args = prefill_args(params, item_rows);
   const auto to = static_cast<cudaStream_t>(stream);
-  EI_RETURN_IF_ERROR(launched(cudaMemsetAsync(args.next_item, 0, sizeof(uint32_t), to), "attention"));
+  EI_RETURN_IF_ERROR(cuda_status(cudaMemsetAsync(args.next_item, 0, sizeof(uint32_t), to), "attention"));
   const int32_t dim = params.kv.head_dim;
   const auto launch = hopper(traits)
                           ? of_dim(dim, prefill_64_sm90a, prefill_96_sm90a, prefill_128_sm90a, prefill_256_sm90a)
                           : of_dim(dim, prefill_64_sm80, prefill_96_sm80, prefill_128_sm80, prefill_256_sm80);
-  return launched(launch(args, params.kv.type, traits.num_sms, to), "attention");
+  return cuda_status(launch(args, params.kv.type, traits.num_sms, to), "attention");
 }
 
 size_t decode_workspace_bytes(const DeviceTraits& traits, const DecodeParams& params) {
@@ -152,8 +148,8 @@ Status launch_decode(const DeviceTraits& traits, const DecodeParams& params, voi
   EI_CHECK(params.workspace != nullptr && params.scale > 0);
   if (params.tokens == 0) return {};
   const auto launch = of_dim(params.kv.head_dim, decode_64, decode_96, decode_128, decode_256);
-  return launched(launch(decode_args(params), params.kv.type, decode_ctas(traits), static_cast<cudaStream_t>(stream)),
-                  "attention");
+  return cuda_status(
+      launch(decode_args(params), params.kv.type, decode_ctas(traits), static_cast<cudaStream_t>(stream)), "attention");
 }
 
 }  // namespace ei::kernels::cuda

@@ -2,6 +2,7 @@
 #include <cuda_runtime_api.h>
 
 #include "kernels/attention/cuda/attention_cuda.h"
+#include "kernels/cuda/device_rows.h"
 
 namespace ei::kernels::cuda {
 
@@ -12,10 +13,7 @@ Result<DeviceTraits> device_traits(int device) {
   cudaError_t error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
   if (error == cudaSuccess) error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
   if (error == cudaSuccess) error = cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
-  if (error != cudaSuccess) {
-    return make_error(ErrorKind::kDevice, "GPU %d cannot be asked for its capability: %s", device,
-                      cudaGetErrorString(error));
-  }
+  EI_RETURN_IF_ERROR(cuda_status(error, "asking for its capability"));
   DeviceTraits traits;
   traits.capability = major * 10 + minor;
   traits.num_sms = sms;

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/attention/cuda/attention_cuda.h"
+#include "kernels/cuda/device_rows.h"
 
 namespace ei::kernels::cuda {
 namespace {
@@ -51,10 +52,7 @@ Status order_lists(const DevicePlan& plan, int32_t kv_heads, int32_t* order, voi
   const int lists = kv_heads * plan.num_segments;
   if (lists == 0) return {};
   rank_lists<<<(lists + kThreads - 1) / kThreads, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(plan, lists, order);
-  if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess) {
-    return make_error(ErrorKind::kDevice, "ordering lists failed on the GPU: %s", cudaGetErrorString(error));
-  }
-  return {};
+  return launched("ordering lists");
 }
 
 }  // namespace ei::kernels::cuda
