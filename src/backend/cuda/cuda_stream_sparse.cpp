@@ -2,6 +2,7 @@
 // and counts comes from there, and lists of blocks stay where attention reads them.
 #include <algorithm>
 
+#include "backend/cuda/cuda_rounds.h"
 #include "backend/cuda/cuda_stream.h"
 #include "base/check.h"
 #include "kernels/block_scores/cuda/midrange_cuda.h"
@@ -113,18 +114,10 @@ void CudaStream::peak_scores(const kernels::PeakScoreParams& params, std::span<c
       rating.num_active = 0;
       return {};
     };
-    for (size_t i = 0; i < segments.size(); ++i) {
-      if (segments[i] == 0) continue;
-      rating.segments[rating.num_active++] = static_cast<int32_t>(i);
-      const bool full = rating.num_active == kernels::cuda::kMostSegments;
-      // As many as fit beside each other, a single one in any case.
-      if (!full && kernels::cuda::rating_bytes(device_.traits(), rating) <= kernels::cuda::rated_together()) continue;
-      const bool alone = rating.num_active == 1;
-      if (!full && !alone) --rating.num_active;
-      EI_RETURN_IF_ERROR(launch());
-      if (!full && !alone) rating.segments[rating.num_active++] = static_cast<int32_t>(i);
-    }
-    return rating.num_active > 0 ? launch() : Status{};
+    const auto fits = [&] {
+      return kernels::cuda::rating_bytes(device_.traits(), rating) <= kernels::cuda::rated_together();
+    };
+    return in_rounds(segments, rating.segments, rating.num_active, fits, launch);
   });
 }
 
