@@ -72,7 +72,7 @@ class CudaBackend final : public Backend {
                                          int64_t segments) const override {
     const DevicePages pages = pages_of({128, shape.head_dim, shape.key_type, shape.key_type});
     const int64_t supers = kernels::cuda::index_supers({.shape = shape, .kept_tokens = tokens});
-    const bool rounded = kernels::cuda::rates_rounded(device_->traits(), pages, shape.grid);
+    const bool rounded = kernels::cuda::rates_rounded(pages, shape.grid);
     return {.kept = shape.kv_heads * kernels::cuda::super_index_bytes(pages, supers),
             .passing = rounded ? kernels::cuda::RoundedKeys::bytes(shape, tokens) : 0,
             .working = kernels::cuda::rating_estimate(device_->traits(), pages, shape, tokens, segments)};

@@ -17,9 +17,8 @@ using kernels::cuda::RoundedKeys;
 
 namespace {
 // Where the layer in work has them; nowhere if blocks are rated by the keys of the cache.
-RoundedKeys rounded_keys(const kernels::cuda::DeviceTraits& traits, const kernels::cuda::DevicePages& pages,
-                         const kernels::KeyIndex& index) {
-  if (!kernels::cuda::rates_rounded(traits, pages, index.shape.grid)) return {};
+RoundedKeys rounded_keys(const kernels::cuda::DevicePages& pages, const kernels::KeyIndex& index) {
+  if (!kernels::cuda::rates_rounded(pages, index.shape.grid)) return {};
   return RoundedKeys::in(index.passing, index.shape, index.passing_tokens);
 }
 }  // namespace
@@ -72,7 +71,7 @@ void CudaStream::pack_keys(const kernels::PackKeysParams& params) {
                                          .index = params.index.kept,
                                          .index_supers = kernels::cuda::index_supers(params.index)};
     EI_RETURN_IF_ERROR(kernels::cuda::launch_pack_supers(pack, stream_));
-    const RoundedKeys rounded = rounded_keys(device_.traits(), pack.pages, params.index);
+    const RoundedKeys rounded = rounded_keys(pack.pages, params.index);
     if (rounded.codes == nullptr) return {};
     return kernels::cuda::launch_round_keys({.pages = pack.pages,
                                              .heads = heads,
@@ -97,7 +96,7 @@ void CudaStream::peak_scores(const kernels::PeakScoreParams& params, std::span<c
                                        .heads = heads,
                                        .index = params.index.kept,
                                        .index_supers = kernels::cuda::index_supers(params.index),
-                                       .rounded = rounded_keys(device_.traits(), pages_of(params.kv), params.index),
+                                       .rounded = rounded_keys(pages_of(params.kv), params.index),
                                        .ranking = params.ranking,
                                        .most_queries = params.most_queries,
                                        .weighs_heads = params.weighs_heads,

@@ -27,6 +27,7 @@ class Block {
   // Calls `kernel` in `threads` threads, all of one block, until each has returned.
   static void run(unsigned threads, std::function<void()> kernel);
   static void wait_for_all() { wait(all_, size_); }
+  static void wait_for_warp();
   static float exchange(float value, int mask);
   // The values of a warp's 32 threads.
   static std::array<uint32_t, 32> gather(uint32_t value);
@@ -86,6 +87,7 @@ inline int __ffs(int value) { return __builtin_ffs(value); }
 inline uint32_t __float_as_uint(float value) { return std::bit_cast<uint32_t>(value); }
 inline float __uint_as_float(uint32_t value) { return std::bit_cast<float>(value); }
 inline int32_t atomicAdd(int32_t* at, int32_t value) { return std::exchange(*at, *at + value); }
+inline uint32_t atomicMax(uint32_t* at, uint32_t value) { return std::exchange(*at, *at > value ? *at : value); }
 template <typename T>
 T __ldcs(const T* from) {
   return *from;
@@ -133,6 +135,8 @@ inline void Block::wait(Barrier& barrier, unsigned count) {
   }
   while (barrier.turn == turn) swapcontext(&fibers_[current_], &scheduler_);
 }
+
+inline void Block::wait_for_warp() { wait(warps_[threadIdx.x / 32], 32); }
 
 inline float Block::exchange(float value, int mask) {
   Barrier& warp = warps_[threadIdx.x / 32];

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <string_view>
 
 #include "gpu/engine/rated_chunk.h"
 #include "kernels/block_scores/cuda/rating_cuda.h"
@@ -42,13 +43,14 @@ RatedChunk reference_of(const RatedChunk& ours) {
 struct CudaRating : ::testing::TestWithParam<const char*> {
   void SetUp() override { EI_NEEDS_GPU(); }
 };
-INSTANTIATE_TEST_SUITE_P(Kernels, CudaRating, ::testing::Values("", "portable"),
+INSTANTIATE_TEST_SUITE_P(Kernels, CudaRating, ::testing::Values("", "portable", "plain"),
                          [](const auto& test) { return *test.param != 0 ? test.param : "fastest"; });
 
-bool slow(const RatedShape& s, const char* kernels) { return *kernels != 0 && s.before > 5000; }
+bool plain(const char* kernels) { return std::string_view(kernels) == "plain"; }
+bool slow(const RatedShape& s, const char* kernels) { return plain(kernels) && s.before > 5000; }
 
-// The fastest kernels round queries and keys to 8 bits, as the CPU's do: the same distances are allowed.
-bool rounds(const char* kernels) { return *kernels == 0; }
+// Tensor cores round queries and keys to 8 bits, as the CPU's kernels do: the same distances are allowed.
+bool rounds(const char* kernels) { return !plain(kernels); }
 
 TEST_P(CudaRating, SamplesAreTheReferences) {
   for (const RatedShape& s : rated_shapes()) {

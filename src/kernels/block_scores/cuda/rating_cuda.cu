@@ -12,6 +12,18 @@ constexpr float kLog2E = 1.44269504f;
 
 std::atomic<size_t> together_in = kRatedTogether;
 
+// Blocks of 8, 16 or 32 keys of 16 bits.
+bool in_panels(const DevicePages& pages, int32_t block) {
+  const int32_t parts = block / kPanelKeys;
+  return pages.blocked && (parts == 1 || parts == 2 || parts == 4);
+}
+
+bool rates_by_wgmma(const DeviceTraits& traits, const DevicePages& pages, int32_t block) {
+  const int32_t most = pages.shape.head_dim == 256 ? 2 : 4;
+  const bool hopper = traits.capability == 90 && traits.set != KernelSet::kPortable;
+  return hopper && in_panels(pages, block) && block / kPanelKeys <= most;
+}
+
 class Carve {
  public:
   explicit Carve(void* memory) : begin_(static_cast<std::byte*>(memory)) {}
@@ -37,7 +49,8 @@ RatingArgs lay_out(const DeviceTraits& traits, const RatingParams& params, size_
   args.parts = rows.grid.block / kPanelKeys;
   args.super_blocks = blocks_per_super(rows.grid);
   args.num_tasks = rows.kv_heads * params.num_active;
-  args.fast = rates_fast(traits, params.pages, rows.grid.block);
+  args.wgmma = rates_by_wgmma(traits, params.pages, rows.grid.block);
+  args.fast = args.wgmma || rates_rounded(params.pages, rows.grid);
   args.peak_rows = params.rounded.codes != nullptr ? kRoundedRows : kRatingRows;
   // Heads are weighed one by one even where one query speaks for them.
   args.max_rows = args.group * (params.sampling ? kSampleRows : rows.grid.segment);
@@ -71,6 +84,7 @@ RatingArgs lay_out(const DeviceTraits& traits, const RatingParams& params, size_
 
 int multiply(const DeviceTraits& traits, const RatingArgs& args, Products kind, void* stream) {
   if (!args.fast) return rating_plain(args, kind, traits.num_sms, stream);
+  if (!args.wgmma) return rating_sm80(args, kind, traits.num_sms, stream);
   if (kind == Products::kPeaks && args.params.rounded.codes != nullptr)
     return rounded_peaks(args, traits.num_sms, stream);
   const DType type = args.params.pages.shape.key_type;
@@ -88,15 +102,8 @@ size_t rated_together() { return together_in; }
 
 void rate_together_in(size_t bytes) { together_in = bytes > 0 ? bytes : kRatedTogether; }
 
-bool rates_fast(const DeviceTraits& traits, const DevicePages& pages, int32_t block) {
-  const int32_t parts = block / kPanelKeys;
-  const int32_t most = pages.shape.head_dim == 256 ? 2 : 4;
-  const bool hopper = traits.capability == 90 && traits.set != KernelSet::kPortable;
-  return hopper && pages.blocked && (parts == 1 || parts == 2 || parts == 4) && parts <= most;
-}
-
-bool rates_rounded(const DeviceTraits& traits, const DevicePages& pages, const SegmentGrid& grid) {
-  return rates_fast(traits, pages, grid.block) && grid.segment % kUnitKeys == 0;
+bool rates_rounded(const DevicePages& pages, const SegmentGrid& grid) {
+  return in_panels(pages, grid.block) && grid.segment % kUnitKeys == 0;
 }
 
 size_t rating_bytes(const DeviceTraits& traits, const RatingParams& params) {

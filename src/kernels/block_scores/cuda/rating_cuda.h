@@ -2,10 +2,11 @@
 // No CUDA header is needed to include this.
 //
 // A task is one kv_head in one segment. Its rows, queries in the type of the cache, are multiplied with keys three
-// times (the third time rounded to 8 bits like the keys, where wgmma does it): with those of their own segment (what a
-// row finds there, and in the first block), with the extremes of super-blocks (which blocks to rate), and with the
-// blocks themselves. Peaks stay in memory, relative to what the row has found, until its normaliser is known. How many
-// rows and blocks a task has is read on the device: the host enqueues before anything is decided.
+// times (the third time rounded to 8 bits like the keys, where tensor cores do it and segments are whole units): with
+// those of their own segment (what a row finds there, and in the first block), with the extremes of super-blocks (which
+// blocks to rate), and with the blocks themselves. Peaks stay in memory, relative to what the row has found, until its
+// normaliser is known. How many rows and blocks a task has is read on the device: the host enqueues before anything is
+// decided.
 #pragma once
 
 #include <cstddef>
@@ -60,11 +61,10 @@ inline int64_t index_supers(const KeyIndex& index) {
 // otherwise.
 int64_t super_index_bytes(const DevicePages& pages, int64_t supers);
 
-// Are peaks rated by rounded keys? Whole units of them are before every segment then.
-bool rates_rounded(const DeviceTraits& traits, const DevicePages& pages, const SegmentGrid& grid);
+// Are peaks rated by rounded keys? Whole units of them are before every segment then. Tensor cores do all products
+// then; otherwise wgmma where there is any, or plain loops.
+bool rates_rounded(const DevicePages& pages, const SegmentGrid& grid);
 
-// Can the wgmma kernels do it? Otherwise plain loops do.
-bool rates_fast(const DeviceTraits& traits, const DevicePages& pages, int32_t block);
 // Scratch memory for `num_active` segments.
 size_t rating_bytes(const DeviceTraits& traits, const RatingParams& params);
 // The most that ratings like `params` need in a prompt of so many tokens, of up to so many segments together.

@@ -47,8 +47,9 @@ struct RatingArgs {
   int64_t max_blocks;    // of a task, a multiple of 16
   int64_t max_supers;
   int32_t max_splits;
-  float scale;  // times log2(e)
-  bool fast;
+  float scale;        // times log2(e)
+  bool fast;          // by tensor cores
+  bool wgmma;         // Hopper's
   int32_t peak_rows;  // of an item of peaks
   // In the scratch memory.
   RatingTask* tasks;       // [num_tasks]
@@ -132,7 +133,8 @@ int rating_64_sm90a(const RatingArgs& args, Products kind, DType type, int sms, 
 int rating_96_sm90a(const RatingArgs& args, Products kind, DType type, int sms, void* stream);
 int rating_128_sm90a(const RatingArgs& args, Products kind, DType type, int sms, void* stream);
 int rating_256_sm90a(const RatingArgs& args, Products kind, DType type, int sms, void* stream);
-int rounded_peaks(const RatingArgs& args, int sms, void* stream);  // of params.rounded
+int rounded_peaks(const RatingArgs& args, int sms, void* stream);               // of params.rounded
+int rating_sm80(const RatingArgs& args, Products kind, int sms, void* stream);  // peaks of params.rounded
 int rating_plain(const RatingArgs& args, Products kind, int sms, void* stream);
 int rating_rows(const RatingArgs& args, bool weigh, void* stream);  // setup and queries
 int rating_choose_rows(const RatingArgs& args, void* stream);

@@ -1,5 +1,5 @@
-// Keys of the layer in work rounded to 8 bits, as the rating of blocks by wgmma reads them (peaks of
-// rounded_peaks_sm90a.cu). No CUDA header is needed to include this.
+// Keys of the layer in work rounded to 8 bits, as the rating of blocks by tensor cores reads them (peaks of
+// rounded_peaks_sm90a.cu and rounded_peaks_sm80.cuh). No CUDA header is needed to include this.
 //
 // A unit is 64 keys, a super-block; panels are eight keys with one scale. In a unit lie eight groups of eight rows,
 // each in wgmma's swizzle (KvLayout with elements of one byte). An accumulator's fragment gives lane c of four the
