@@ -154,10 +154,12 @@ class Stream {
   virtual bool chooses_slots() const { return false; }
   virtual void rate_slots(const kernels::RateSlotsParams&) {}
   virtual void choose_slots(const kernels::ChooseSlotsParams&) {}
-  // Can it measure slots by what they hold (kernels/window_scores/slot_measures.h)? Otherwise hosts do, page by page.
+  // Can it measure slots by what they hold (kernels/window_scores/slot_measures.h) and make scores of sums of
+  // attention? Otherwise hosts do, page by page.
   virtual bool measures_slots() const { return false; }
   virtual void measure_keys(const kernels::KeyMeasureParams&) {}
   virtual void expect_scores(const kernels::ExpectedScoreParams&) {}
+  virtual void sum_scores(const kernels::SumScoreParams&) {}
   // Runs `job` on the host, in its turn: what was recorded before has finished, what follows has not begun. It may read
   // and write shared() memory and host data, and must not call the stream. Not run after a cancellation or a failure.
   virtual void host(std::function<void()> job) = 0;

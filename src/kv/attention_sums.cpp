@@ -137,6 +137,16 @@ Result<std::vector<float>> AttentionSums::scores(int layer, int64_t stride) cons
   return scores;
 }
 
+void AttentionSums::scores(Stream& stream, int layer, Matrix to) const {
+  const Layer& own = layers_[static_cast<size_t>(layer)];
+  stream.sum_scores({.sums = sums(own, now_),
+                     .sum_stride = own.capacity,
+                     .num_heads = shape_.heads,
+                     .slots = std::min(to.cols, own.capacity),
+                     .scores = to.data,
+                     .stride = to.stride});
+}
+
 Status AttentionSums::compact(int layer, int kv_head, const KeepList& keep) {
   if (!wanted_ || !takes(layer)) return {};
   Layer& own = layers_[static_cast<size_t>(layer)];

@@ -48,6 +48,8 @@ class AttentionSums {
 
   // Of every head and slot of a layer, [heads, stride] on the host.
   Result<std::vector<float>> scores(int layer, int64_t stride) const;
+  // The same [heads, slots], enqueued on a stream that measures slots, into its memory.
+  void scores(Stream& stream, int layer, Matrix to) const;
   // The kv_head keeps these slots.
   Status compact(int layer, int kv_head, const KeepList& keep);
   // Gives memory back behind a compaction.

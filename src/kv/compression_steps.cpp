@@ -9,8 +9,9 @@ namespace {
 
 const ScratchSlot kHostScores, kStreamScores, kEntropies;
 
-Result<std::vector<float>> measure_expected(const Backend& backend, Stream& stream, const Compression& run,
-                                            size_t index) {
+// Calls make(params) with what is known of a layer's queries.
+template <typename Made, typename Make>
+Made with_expected(Stream& stream, const Compression& run, size_t index, Make make) {
   const int layer = run.layers[index];
   const std::vector<int32_t> positions = run.observer.positions();
   const Matrix queries = run.observer.queries(stream, layer);
@@ -18,15 +19,14 @@ Result<std::vector<float>> measure_expected(const Backend& backend, Stream& stre
   std::vector<float> rows(static_cast<size_t>(queries.rows * queries.cols));
   EI_RETURN_IF_ERROR(stream.read(queries, rows.data()));
   const KvView view = run.view(index);
-  const ExpectedParams params{.queries = rows,
-                              .positions = positions,
-                              .heads = run.shape.heads,
-                              .scale = run.shape.attention_scale,
-                              .rope = run.shape.ropes[static_cast<size_t>(layer)],
-                              .next_position = run.store.next_position(),
-                              .kv = view,
-                              .stride = longest_head(view)};
-  return stream.measures_slots() ? expected_attention(stream, params) : expected_attention(backend, params);
+  return make(ExpectedParams{.queries = rows,
+                             .positions = positions,
+                             .heads = run.shape.heads,
+                             .scale = run.shape.attention_scale,
+                             .rope = run.shape.ropes[static_cast<size_t>(layer)],
+                             .next_position = run.store.next_position(),
+                             .kv = view,
+                             .stride = longest_head(view)});
 }
 
 }  // namespace
@@ -74,7 +74,11 @@ Result<RateStep::Measured> RateStep::measure(Stream& stream, size_t index) const
   const policy::KvNeeds needs = run_.method.needs();
   Measured measured;
   if (needs.expected) {
-    EI_ASSIGN_OR_RETURN(measured.expected, measure_expected(backend_, stream, run_, index));
+    EI_ASSIGN_OR_RETURN(
+        measured.expected,
+        with_expected<Result<std::vector<float>>>(stream, run_, index, [&](const ExpectedParams& params) {
+          return stream.measures_slots() ? expected_attention(stream, params) : expected_attention(backend_, params);
+        }));
   }
   if (needs.accumulated) {
     EI_ASSIGN_OR_RETURN(measured.accumulated, sums_.scores(run_.layers[index], longest_head(run_.view(index))));
@@ -86,6 +90,21 @@ Result<RateStep::Measured> RateStep::measure(Stream& stream, size_t index) const
                                                                : measure_keys(backend_, view, needs.keys, stride));
   }
   return measured;
+}
+
+Status RateStep::measure_there(Stream& stream, size_t index, Matrix scores) const {
+  const policy::KvNeeds needs = run_.method.needs();
+  if (needs.expected)
+    return with_expected<Status>(stream, run_, index, [&](const ExpectedParams& params) -> Status {
+      expect_attention(stream, params, scores.data);
+      return {};
+    });
+  if (needs.accumulated) {
+    sums_.scores(stream, run_.layers[index], scores);
+  } else {
+    score_keys(stream, run_.view(index), needs.keys, scores);
+  }
+  return {};
 }
 
 Status RateStep::record(Stream& stream, size_t index) {

@@ -32,6 +32,13 @@ class AttentionStep {
 
 class RateStep {
  public:
+  // Of a layer, beside attention.
+  struct Measured {
+    std::vector<float> keys;
+    std::vector<float> expected;
+    std::vector<float> accumulated;
+  };
+
   RateStep(const Backend& backend, Compression& run, const AttentionStep& attention, CarriedScores& carried,
            const AttentionSums& sums)
       : backend_(backend),
@@ -45,15 +52,12 @@ class RateStep {
   Status record(Stream& stream, size_t index);
   // Where the budgets were not known: every layer has been rated, now they share out and choose.
   void record_shares(Stream& stream);
+  // What the method wants of a layer, on the host; the stream stands still meanwhile.
+  Result<Measured> measure(Stream& stream, size_t index) const;
+  // Where the stream measures slots itself, what they are scored by beside attention: into its memory.
+  Status measure_there(Stream& stream, size_t index, Matrix scores) const;
 
  private:
-  // The stream has to stand still for these.
-  struct Measured {
-    std::vector<float> keys;
-    std::vector<float> expected;
-    std::vector<float> accumulated;
-  };
-  Result<Measured> measure(Stream& stream, size_t index) const;
   void on_host(size_t index, const Measured& measured);
   void keep(size_t index, const policy::LayerRating& rating);
 

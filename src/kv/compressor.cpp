@@ -180,17 +180,17 @@ Result<int64_t> Compressor::compress(Stream& stream, Store& store) {
 
   AttentionStep attention;
   RateStep rate(*backend_, run, attention, carried_, sums_);
-  StreamChoice choice(run, attention);
+  StreamChoice choice(run, attention, rate);
   EI_RETURN_IF_ERROR(attention.reserve(stream, run, /*host_reads=*/!on_stream));
   if (on_stream) EI_RETURN_IF_ERROR(choice.reserve(stream));
   if (on_stream && !run.budgets_known()) EI_RETURN_IF_ERROR(choice.measure_shares(stream));
   const bool known = run.budgets_known();
   for (size_t index = 0; index < run.layers.size(); ++index) {
     if (known && !run.over_budget(index)) continue;
-    attention.record(stream, run, index);
     if (on_stream) {
-      choice.record(stream, index);
+      EI_RETURN_IF_ERROR(choice.record(stream, index));
     } else {
+      attention.record(stream, run, index);
       EI_RETURN_IF_ERROR(rate.record(stream, index));
     }
   }

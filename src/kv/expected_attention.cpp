@@ -189,7 +189,7 @@ Result<std::vector<float>> expected_attention(const Backend& backend, const Expe
   return expected;
 }
 
-Result<std::vector<float>> expected_attention(Stream& stream, const ExpectedParams& params) {
+void expect_attention(Stream& stream, const ExpectedParams& params, float* out) {
   EI_CHECK(!params.positions.empty() && stream.measures_slots());
   const RopeAngles future = mean_turn(params.rope, params.next_position);
   std::vector<float> linear;
@@ -199,9 +199,6 @@ Result<std::vector<float>> expected_attention(Stream& stream, const ExpectedPara
     linear.insert(linear.end(), form.linear.begin(), form.linear.end());
     quadratic.insert(quadratic.end(), form.quadratic.begin(), form.quadratic.end());
   }
-  const int64_t count = int64_t{params.heads} * params.stride;
-  EI_ASSIGN_OR_RETURN(float* out, stream.shared(kExpected, count));
-  std::fill_n(out, count, 0.0f);
   const auto* sent = static_cast<const float*>(stream.stage(linear.data(), linear.size() * sizeof(float)));
   const auto* square = static_cast<const float*>(stream.stage(quadratic.data(), quadratic.size() * sizeof(float)));
   stream.expect_scores({.kv = params.kv,
@@ -210,6 +207,13 @@ Result<std::vector<float>> expected_attention(Stream& stream, const ExpectedPara
                         .quadratic = square,
                         .out = out,
                         .stride = params.stride});
+}
+
+Result<std::vector<float>> expected_attention(Stream& stream, const ExpectedParams& params) {
+  const int64_t count = int64_t{params.heads} * params.stride;
+  EI_ASSIGN_OR_RETURN(float* out, stream.shared(kExpected, count));
+  std::fill_n(out, count, 0.0f);
+  expect_attention(stream, params, out);
   EI_RETURN_IF_ERROR(stream.synchronize());
   return std::vector<float>(out, out + count);
 }

@@ -39,5 +39,7 @@ inline constexpr int32_t kExpectedPositions = 512;  // as published: over so man
 // [heads, stride]
 Result<std::vector<float>> expected_attention(const Backend& backend, const ExpectedParams& params);
 Result<std::vector<float>> expected_attention(Stream& stream, const ExpectedParams& params);
+// Enqueued on a stream that measures slots, into its memory.
+void expect_attention(Stream& stream, const ExpectedParams& params, float* out);
 
 }  // namespace ei::kv

@@ -81,4 +81,13 @@ Result<std::vector<float>> measure_keys(Stream& stream, const KvView& view, poli
   return std::vector<float>(out, out + count);
 }
 
+void score_keys(Stream& stream, const KvView& view, policy::KeyMeasure measure, Matrix scores) {
+  EI_CHECK(measure != policy::KeyMeasure::kNone && stream.measures_slots());
+  stream.measure_keys({.kv = view,
+                       .cosine = measure == policy::KeyMeasure::kCosine,
+                       .negated = true,
+                       .out = scores.data,
+                       .stride = scores.stride});
+}
+
 }  // namespace ei::kv

@@ -17,5 +17,7 @@ Result<std::vector<float>> measure_keys(const Backend& backend, const KvView& vi
                                         int64_t stride);
 // By a stream that measures slots; runs what was recorded before.
 Result<std::vector<float>> measure_keys(Stream& stream, const KvView& view, policy::KeyMeasure measure, int64_t stride);
+// Enqueued there, with the other sign, into stream memory.
+void score_keys(Stream& stream, const KvView& view, policy::KeyMeasure measure, Matrix scores);
 
 }  // namespace ei::kv

@@ -6,10 +6,12 @@
 
 #include "backend/backend.h"
 #include "base/random.h"
+#include "kv/stream_choice.h"
 #include "policy/kv/head_share.h"
 #include "policy/kv/ranking.h"
 #include "policy/registry.h"
 #include "support/compressed_cache.h"
+#include "support/measuring_stream.h"
 
 namespace ei::kv {
 namespace {
@@ -86,7 +88,8 @@ TEST(SlotChoice, IsWhatTheHostWouldChoose) {
   }
 }
 
-TEST(SlotChoice, OfEveryMethodIsTheHosts) {
+// Presets of all methods, and stages over them.
+std::vector<policy::KvOptions> composed() {
   std::vector<policy::KvOptions> all;
   for (const policy::KvEntry& entry : policy::kv_rules())
     if (entry.preset.rule != policy::KvRule::kKeepAll) all.push_back(entry.preset);
@@ -95,30 +98,71 @@ TEST(SlotChoice, OfEveryMethodIsTheHosts) {
   all.push_back({.rule = policy::KvRule::kLatent, .granularity = policy::KvGranularity::kLayer});
   for (const policy::KvLayers layers : {policy::KvLayers::kPyramid, policy::KvLayers::kEntropy})
     all.push_back({.rule = policy::KvRule::kLatent, .layers = layers});
-  policy::KvOptions expected = policy::find_kv_rule({"expected"})->preset;
-  expected.layers = policy::KvLayers::kEntropy;  // measured beside what it scores by
-  all.push_back(expected);
-  for (policy::KvOptions options : all) {
-    SCOPED_TRACE(options.rule.name);
+  for (const char* name : {"h2o", "keydiff", "knorm", "expected"}) {
+    const policy::KvOptions preset = policy::find_kv_rule({name})->preset;
+    all.insert(all.end(), 6, preset);
+    const auto variants = all.end() - 6;
+    variants[0].layers = policy::KvLayers::kEntropy;  // measured beside what it scores by
+    variants[1].layers = policy::KvLayers::kPyramid;
+    variants[2].share = policy::KvShare::kAdaptive;
+    variants[3].granularity = policy::KvGranularity::kLayer;
+    variants[4].granularity = policy::KvGranularity::kHead;
+    variants[5].kernel = 5;
+  }
+  for (policy::KvOptions& options : all) {
     options.keep_slots(24);
     options.window = std::min(options.window, 6);
-    std::vector<std::vector<int32_t>> held[2];
-    for (const int side : {0, 1}) {
-      testing::CompressedCache cache(options, {0, 0, 0}, side == 0 ? "cpu" : "reference");
-      cache.layer_sharpness = {1, 3, 0.5f};
-      for (int round = 0; round < 3; ++round) {
-        cache.feed(round == 0 ? 70 : 11);
-        ASSERT_TRUE(cache.compressor.compress(*cache.stream, cache.store).ok());
-        for (int layer = 0; layer < 3; ++layer) {
-          for (const KvHeadView& head : cache.store.view(layer).heads) {
-            std::vector<int32_t>& positions = held[side].emplace_back();
-            for (int64_t slot = 0; slot < head.length; ++slot) positions.push_back(head.position(slot));
-          }
-        }
+  }
+  return all;
+}
+
+enum class Choosing : uint8_t { kHost, kStream, kStreamThatMeasures };
+
+// Positions that each kv_head of each layer holds behind each of three compressions.
+std::vector<std::vector<int32_t>> held_behind(const policy::KvOptions& options, Choosing choosing) {
+  testing::CompressedCache cache(options, {0, 0, 0}, choosing == Choosing::kHost ? "cpu" : "reference");
+  if (choosing == Choosing::kStreamThatMeasures)
+    cache.stream =
+        std::make_unique<testing::MeasuringStream>(testing::make_backend("reference"), std::move(cache.stream));
+  cache.layer_sharpness = {1, 3, 0.5f};
+  std::vector<std::vector<int32_t>> held;
+  for (int round = 0; round < 3; ++round) {
+    cache.feed(round == 0 ? 70 : 11);
+    EXPECT_TRUE(cache.compressor.compress(*cache.stream, cache.store).ok());
+    for (int layer = 0; layer < 3; ++layer) {
+      for (const KvHeadView& head : cache.store.view(layer).heads) {
+        std::vector<int32_t>& positions = held.emplace_back();
+        for (int64_t slot = 0; slot < head.length; ++slot) positions.push_back(head.position(slot));
       }
     }
-    EXPECT_EQ(held[0], held[1]);
-    EXPECT_LT(held[0].front().size(), 70u) << "something was dropped";
+  }
+  return held;
+}
+
+TEST(SlotChoice, OfEveryMethodIsTheHosts) {
+  for (const policy::KvOptions& options : composed()) {
+    SCOPED_TRACE(::testing::Message() << options.rule.name << " layers " << policy::kv_layers_name(options.layers)
+                                      << " share " << policy::kv_share_name(options.share) << " of each "
+                                      << policy::kv_granularity_name(options.granularity) << " kernel "
+                                      << options.kernel);
+    const auto held = held_behind(options, Choosing::kHost);
+    EXPECT_EQ(held_behind(options, Choosing::kStream), held);
+    EXPECT_EQ(held_behind(options, Choosing::kStreamThatMeasures), held);
+    EXPECT_LT(held.front().size(), 70u) << "something was dropped";
+  }
+}
+
+// Where nothing is measured there is nothing to rate: scores are named by the method.
+TEST(SlotChoice, IsTheStreamsForEveryMethodThatMeasures) {
+  const std::unique_ptr<Backend> backend = create_backend("reference", {}).value();
+  const std::unique_ptr<Stream> stream = backend->new_stream(nullptr).value();
+  for (const policy::KvEntry& entry : policy::kv_rules()) {
+    if (entry.preset.rule == policy::KvRule::kKeepAll) continue;
+    SCOPED_TRACE(entry.name);
+    const auto method = policy::make_kv_method(entry.preset, {.layers = 2, .heads = 4, .kv_heads = 2});
+    const policy::KvNeeds needs = method->needs();
+    const bool measures = needs.queries != policy::QuerySource::kNone || needs.keys != policy::KeyMeasure::kNone;
+    EXPECT_EQ(StreamChoice::serves(*stream, *method), measures);
   }
 }
 

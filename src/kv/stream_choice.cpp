@@ -9,7 +9,7 @@
 namespace ei::kv {
 namespace {
 
-const ScratchSlot kRatings, kChosen, kCounts;
+const ScratchSlot kMeasuredThere, kRatings, kChosen, kCounts;
 constexpr int32_t kMostPooled = 1024;  // neighbours
 
 bool adaptive(const policy::KvOptions& options) { return options.share == policy::KvShare::kAdaptive; }
@@ -26,10 +26,19 @@ bool StreamChoice::serves(const Stream& stream, const policy::KvMethod& method) 
                       options.layers == policy::KvLayers::kEntropyRest || options.share == policy::KvShare::kDistinct;
   // The host pools scores up to the window, whatever the share of the latest slots.
   const bool pools_otherwise = options.recent > 0 && options.kernel > 1;
-  return stream.chooses_slots() && !method.needs().accumulated && !pools_otherwise &&
-         AttentionStep::wanted(method.needs()) && method.rates_attention() && options.kernel <= kMostPooled &&
-         !carries && !scored;
+  // Where a kv_head has one score for all its heads, these do not choose each for itself here.
+  const bool apart =
+      method.needs().keys != policy::KeyMeasure::kNone && options.granularity == policy::KvGranularity::kHead;
+  return stream.chooses_slots() && !pools_otherwise && method.rates_measures() && options.kernel <= kMostPooled &&
+         !carries && !scored && !apart;
 }
+
+bool StreamChoice::by_attention() const {
+  const policy::KvNeeds needs = run_.method.needs();
+  return !by_keys() && !needs.expected && !needs.accumulated;
+}
+
+bool StreamChoice::by_keys() const { return run_.method.needs().keys != policy::KeyMeasure::kNone; }
 
 int64_t StreamChoice::most_sets() const { return std::max(run_.method.num_sets(), run_.shape.kv_heads); }
 
@@ -39,6 +48,10 @@ Status StreamChoice::reserve(Stream& stream) {
   const auto layers = static_cast<int64_t>(run_.layers.size());
   EI_ASSIGN_OR_RETURN(const Matrix ratings, stream.scratch(kRatings, sets, run_.slots));
   ratings_ = ratings.data;
+  if (!by_attention() && stream.measures_slots()) {
+    const int64_t rows = by_keys() ? run_.shape.kv_heads : run_.shape.heads;
+    EI_ASSIGN_OR_RETURN(measured_, stream.scratch(kMeasuredThere, rows, run_.slots));
+  }
   // A layer's budget is at most all slots of the others; a set's, where sets share unevenly, what all have together.
   most_ = std::min(run_.slots, run_.budgets.empty() ? run_.budget * layers
                                                     : *std::max_element(run_.budgets.begin(), run_.budgets.end()));
@@ -64,7 +77,27 @@ Status StreamChoice::measure_shares(Stream& stream) {
   return {};
 }
 
-void StreamChoice::record(Stream& stream, size_t index) {
+Result<const float*> StreamChoice::measure(Stream& stream, size_t index) const {
+  if (by_attention()) {
+    attention_.record(stream, run_, index);
+    return attention_.scores();
+  }
+  if (stream.measures_slots()) {
+    const int64_t longest = longest_head(run_.view(index));
+    const Matrix scores{measured_.data, measured_.rows, longest, longest};
+    EI_RETURN_IF_ERROR(rate_.measure_there(stream, index, scores));
+    return static_cast<const float*>(scores.data);
+  }
+  EI_ASSIGN_OR_RETURN(RateStep::Measured measured, rate_.measure(stream, index));
+  for (float& one : measured.keys) one = -one;  // as KvMethod::score() has it
+  const std::vector<float>& scores = !measured.keys.empty()       ? measured.keys
+                                     : !measured.expected.empty() ? measured.expected
+                                                                  : measured.accumulated;
+  return static_cast<const float*>(stream.stage(scores.data(), scores.size() * sizeof(float)));
+}
+
+Status StreamChoice::record(Stream& stream, size_t index) {
+  EI_ASSIGN_OR_RETURN(const float* scores, measure(stream, index));
   const policy::KvOptions& options = run_.method.options();
   const KvView view = run_.view(index);
   const int64_t recent = run_.method.recent(run_.budgets[index]);
@@ -73,9 +106,9 @@ void StreamChoice::record(Stream& stream, size_t index) {
   const auto each = static_cast<int64_t>(slots.size());
   const auto base = static_cast<int32_t>(std::max<int64_t>(0, run_.budgets[index] - recent));
   int32_t* counts = counts_ + static_cast<int64_t>(index) * (most_sets() + 1);
-  stream.rate_slots({.scores = attention_.scores(),
+  stream.rate_slots({.scores = scores,
                      .stride = longest_head(view),
-                     .group = sets.group,
+                     .group = by_keys() ? run_.shape.kv_heads / static_cast<int32_t>(each) : sets.group,
                      .slots = slots,
                      .mean_of_group = options.aggregate == policy::GroupAggregate::kMean,
                      .mean_of_near = options.pooling == policy::Pooling::kAverage,
@@ -93,6 +126,7 @@ void StreamChoice::record(Stream& stream, size_t index) {
   }
   stream.choose_slots({.ratings = ratings_, .slots = slots, .counts = counts, .chosen = chosen_, .stride = most_});
   stream.host([this, index, slots, counts] { lists_on_host(index, slots, counts); });
+  return {};
 }
 
 void StreamChoice::share_on_host(std::span<const int64_t> slots, int32_t base, int32_t total, int32_t* counts) const {

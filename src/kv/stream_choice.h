@@ -16,22 +16,30 @@ class StreamChoice {
   // Can the stream carry out such a method?
   static bool serves(const Stream& stream, const policy::KvMethod& method);
 
-  StreamChoice(Compression& run, const AttentionStep& attention) : run_(run), attention_(attention) {}
+  StreamChoice(Compression& run, const AttentionStep& attention, const RateStep& rate)
+      : run_(run), attention_(attention), rate_(rate) {}
 
   Status reserve(Stream& stream);
   // Where entropies decide: all layers' are measured first, and share out the slots.
   Status measure_shares(Stream& stream);
-  // Rates the slots of a layer, whose attention has been recorded, and chooses.
-  void record(Stream& stream, size_t index);
+  // Measures the slots of a layer, rates them and chooses.
+  Status record(Stream& stream, size_t index);
 
  private:
   int64_t most_sets() const;
+  // Are scores attention of the observed queries, which AttentionStep measures?
+  bool by_attention() const;
+  bool by_keys() const;  // or made of keys, one for all heads of a kv_head?
+  // Scores [heads, longest kv_head] of a layer, by keys [kv_heads, longest kv_head], in stream memory.
+  Result<const float*> measure(Stream& stream, size_t index) const;
   // Slots of each set that its layer's best slots, whichever set they belong to, leave it.
   void share_on_host(std::span<const int64_t> slots, int32_t base, int32_t total, int32_t* counts) const;
   void lists_on_host(size_t index, std::span<const int64_t> slots, const int32_t* counts);
 
   Compression& run_;
   const AttentionStep& attention_;
+  const RateStep& rate_;
+  Matrix measured_;            // of one layer, where the stream measures what scores are made of beside attention
   float* ratings_ = nullptr;   // of all sets of one layer
   int32_t* chosen_ = nullptr;  // shared: of one layer, [sets, most_]
   int32_t* counts_ = nullptr;  // shared: [layers, sets], and once more what all sets share

@@ -63,6 +63,7 @@ class CudaStream final : public Stream {
   bool measures_slots() const override { return true; }
   void measure_keys(const kernels::KeyMeasureParams& params) override;
   void expect_scores(const kernels::ExpectedScoreParams& params) override;
+  void sum_scores(const kernels::SumScoreParams& params) override;
   void host(std::function<void()> job) override;
   Result<Matrix> scratch(const ScratchSlot& slot, int64_t rows, int64_t cols) override;
   Matrix part(const ScratchSlot& slot, const Matrix& memory, int64_t at, int64_t rows, int64_t cols) override;

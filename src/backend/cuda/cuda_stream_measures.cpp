@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "backend/cuda/cuda_stream.h"
+#include "kernels/window_scores/cuda/sum_scores_cuda.h"
 
 namespace ei {
 
@@ -39,6 +40,12 @@ Status CudaStream::record_expected(const kernels::ExpectedScoreParams& params) {
   measures.room = static_cast<float*>(room);
   submit([=, this] { return kernels::cuda::launch_expected(measures, params, stream_); });
   return {};
+}
+
+void CudaStream::sum_scores(const kernels::SumScoreParams& params) {
+  if (!open()) return;
+  if (together()) graph_.refuse();
+  submit([=, this] { return kernels::cuda::launch_sum_scores(params, stream_); });
 }
 
 }  // namespace ei

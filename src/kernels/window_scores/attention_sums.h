@@ -21,6 +21,16 @@ struct AttentionSumParams {
   int64_t stride = 0;
 };
 
+// Running sums as scores of slots: scores[h, slot] = sums[h, slot], rounded to the nearest.
+struct SumScoreParams {
+  const double* sums = nullptr;  // [num_heads, sum_stride]
+  int64_t sum_stride = 0;
+  int32_t num_heads = 0;
+  int64_t slots = 0;        // of every head
+  float* scores = nullptr;  // [num_heads, stride], stream memory
+  int64_t stride = 0;
+};
+
 // Doubles for each head and slot that a backend takes beside the sums, at most.
 inline constexpr int64_t kSumRoom = 4;
 

@@ -12,7 +12,8 @@ namespace ei::kernels {
 struct KeyMeasureParams {
   KvView kv;
   bool cosine = false;
-  float* out = nullptr;  // [kv_heads, stride], of shared() memory
+  bool negated = false;  // the other sign, where small measures are worth most
+  float* out = nullptr;  // [kv_heads, stride], of shared() or stream memory
   int64_t stride = 0;
 };
 
@@ -22,7 +23,7 @@ struct ExpectedScoreParams {
   int32_t num_heads = 0;
   const float* linear = nullptr;     // [num_heads, head_dim], stream memory
   const float* quadratic = nullptr;  // [num_heads, head_dim, head_dim], the lower triangle; stream memory
-  float* out = nullptr;              // [num_heads, stride], of shared() memory
+  float* out = nullptr;              // [num_heads, stride], of shared() or stream memory
   int64_t stride = 0;
 };
 

@@ -13,10 +13,6 @@ class ExpectedMethod : public KvMethod {
  protected:
   QuerySource scored_queries() const override { return options().queries; }
   bool scores_expected() const override { return true; }
-
-  LayerScores score(const LayerMeasures& measured) const override {
-    return {.measured = measured.expected.data(), .made = {}, .stride = measured.stride, .rows = shape().group()};
-  }
 };
 
 std::unique_ptr<KvMethod> make_expected_method(const KvOptions& options, const KvShape& shape) {

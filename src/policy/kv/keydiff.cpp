@@ -12,12 +12,6 @@ class KeydiffMethod : public KvMethod {
  protected:
   QuerySource scored_queries() const override { return QuerySource::kNone; }
   KeyMeasure scored_keys() const override { return KeyMeasure::kCosine; }
-
-  LayerScores score(const LayerMeasures& measured) const override {
-    LayerScores scores{.stride = measured.stride};
-    for (const float one : measured.keys) scores.made.push_back(-one);
-    return scores;
-  }
 };
 
 std::unique_ptr<KvMethod> make_keydiff_method(const KvOptions& options, const KvShape& shape) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <iterator>
 #include <limits>
 #include <numeric>
 
@@ -72,13 +74,26 @@ double entropy_behind_sinks(double entropy, std::span<const float> attention) {
 }  // namespace
 
 LayerScores KvMethod::score(const LayerMeasures& measured) const {
-  const float* scores = measured.accumulated.empty() ? measured.attention : measured.accumulated.data();
-  return {.measured = scores, .made = {}, .stride = measured.stride, .rows = shape_.group()};
+  LayerScores scores{.stride = measured.stride};
+  if (scored_keys() != KeyMeasure::kNone) {
+    std::transform(measured.keys.begin(), measured.keys.end(), std::back_inserter(scores.made), std::negate<>());
+    return scores;
+  }
+  scores.rows = shape_.group();
+  scores.measured = scores_expected()              ? measured.expected.data()
+                    : measured.accumulated.empty() ? measured.attention
+                                                   : measured.accumulated.data();
+  return scores;
 }
 
 bool KvMethod::rates_attention() const {
   const KvEntry* entry = find_kv_rule(options_.rule);
   return entry != nullptr && entry->scores_attention && !scores_expected();
+}
+
+bool KvMethod::rates_measures() const {
+  if (scored_keys() != KeyMeasure::kNone || scores_expected()) return true;
+  return rates_attention() && scored_queries() != QuerySource::kNone;
 }
 
 int64_t KvMethod::recent(int64_t budget) const {

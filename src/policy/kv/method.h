@@ -107,8 +107,10 @@ class KvMethod {
 
   // Scored, aggregated over the heads of a set, pooled over neighbours, sinks protected.
   LayerRating rate(const LayerMeasures& measured) const;
-  // Are ratings nothing but attention, aggregated and pooled, so that a backend may make them itself?
+  // Are scores attention?
   bool rates_attention() const;
+  // Are scores one of the measurements as score() has it here, so that a backend may aggregate and pool them itself?
+  bool rates_measures() const;
   // The sets of a layer whose kv_heads hold so many slots, but for the latest `recent`; `aligned`: all of them the same
   // positions.
   LayerSets sets_of(std::span<const int64_t> lengths, bool aligned, int64_t recent) const;
@@ -134,7 +136,8 @@ class KvMethod {
   virtual QuerySource scored_queries() const = 0;
   virtual KeyMeasure scored_keys() const { return KeyMeasure::kNone; }
   virtual bool scores_expected() const { return false; }
-  // Higher stays. Here: what was measured of attention, or its sums.
+  // Higher stays. Here what was measured: of keys, turned round, so that the smallest are worth most, expected
+  // attention, sums of attention, or attention itself.
   virtual LayerScores score(const LayerMeasures& measured) const;
 
  private:

@@ -65,6 +65,53 @@ TEST(CudaMeasures, OfKeysAreTheHosts) {
   }
 }
 
+// As ratings read them: on the device, the smallest measures worth most.
+TEST(CudaMeasures, OfKeysTurnedRoundAreTheirNegatives) {
+  EI_NEEDS_GPU();
+  const Side side("cuda");
+  for (const Shape& shape : kShapes) {
+    SCOPED_TRACE(::testing::Message() << dtype_name(shape.type) << " " << shape.head_dim);
+    const Filled filled(side, shape.type, shape.head_dim);
+    const KvView view = filled.store.view(0);
+    for (const policy::KeyMeasure measure : {policy::KeyMeasure::kNorm, policy::KeyMeasure::kCosine}) {
+      const auto measured = kv::measure_keys(*side.stream, view, measure, 701);
+      ASSERT_TRUE(measured.ok());
+      const Matrix scores = side.put(0, std::vector<float>(3 * 701, 0), 3, 701);
+      kv::score_keys(*side.stream, view, measure, scores);
+      std::vector<float> negatives = side.get(scores);
+      for (float& one : negatives) one = -one;
+      EXPECT_EQ(negatives, *measured);
+    }
+  }
+}
+
+TEST(CudaMeasures, OfSumsAreTheSumsRounded) {
+  EI_NEEDS_GPU();
+  const Side side("cuda");
+  for (const int64_t slots : {1, 255, 700}) {
+    constexpr int32_t kHeads = 5;
+    constexpr int64_t kCapacity = 777;
+    constexpr int64_t kStride = 703;
+    std::vector<double> sums;
+    Random random(8);
+    for (int64_t i = 0; i < kHeads * kCapacity; ++i) sums.push_back(1000 * random.uniform());
+    const Buffer memory = side.backend->allocate(sums.size() * sizeof(double)).value();
+    ASSERT_TRUE(side.backend->copy_in(memory.data(), sums.data(), sums.size() * sizeof(double)).ok());
+    const Matrix scores = side.put(0, std::vector<float>(kHeads * kStride, -1), kHeads, kStride);
+    side.stream->sum_scores({.sums = static_cast<const double*>(memory.data()),
+                             .sum_stride = kCapacity,
+                             .num_heads = kHeads,
+                             .slots = slots,
+                             .scores = scores.data,
+                             .stride = kStride});
+    const std::vector<float> got = side.get(scores);
+    for (int64_t head = 0; head < kHeads; ++head)
+      for (int64_t slot = 0; slot < kStride; ++slot)
+        ASSERT_EQ(got[static_cast<size_t>(head * kStride + slot)],
+                  slot < slots ? static_cast<float>(sums[static_cast<size_t>(head * kCapacity + slot)]) : -1.0f);
+  }
+}
+
 TEST(CudaMeasures, OfExpectedAttentionAreTheHosts) {
   EI_NEEDS_GPU();
   const Side side("cuda");

@@ -1,6 +1,9 @@
 // Ratings of slots and the choice among them on the GPU against the reference, bit for bit; every KV method on both.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
 #include <numeric>
 
 #include "gpu/engine/sides.h"
@@ -85,7 +88,8 @@ TEST(CudaSlots, EveryKvMethodKeepsAsManyAsOnTheCpu) {
   const std::unique_ptr<Engine> engines[] = {load_embedded(on_cpu), load_embedded(on_gpu)};
   for (const policy::KvEntry& entry : policy::kv_rules()) {
     SCOPED_TRACE(entry.name);
-    std::vector<int64_t> kept[2];  // by layer
+    std::vector<int64_t> kept[2];       // by layer
+    std::vector<int64_t> positions[2];  // of all layers and kv_heads, ascending
     for (const int side : {0, 1}) {
       SessionOptions options;
       options.kv = entry.preset;
@@ -100,6 +104,11 @@ TEST(CudaSlots, EveryKvMethodKeepsAsManyAsOnTheCpu) {
         kept[side].push_back(0);
         for (int h = 0; h < session->store().config().kv_heads; ++h)
           kept[side].back() += session->store().length(layer, h);
+        const KvView view = session->store().view(layer);
+        for (size_t h = 0; h < view.heads.size(); ++h)
+          for (int64_t slot = 0; slot < view.heads[h].length; ++slot)
+            positions[side].push_back((int64_t{layer} * 1000 + static_cast<int64_t>(h)) * 100'000 +
+                                      view.heads[h].position(slot));
       }
       for (const float logit : session->logits()) ASSERT_TRUE(std::isfinite(logit));
     }
@@ -109,6 +118,12 @@ TEST(CudaSlots, EveryKvMethodKeepsAsManyAsOnTheCpu) {
       EXPECT_NEAR(static_cast<double>(kept[1][layer]), static_cast<double>(kept[0][layer]),
                   0.01 * static_cast<double>(all) / static_cast<double>(kept[0].size()) + 4)
           << "layer " << layer;
+    std::vector<int64_t> both;
+    std::set_intersection(positions[0].begin(), positions[0].end(), positions[1].begin(), positions[1].end(),
+                          std::back_inserter(both));
+    const double same = static_cast<double>(both.size()) / static_cast<double>(positions[0].size());
+    std::printf("%s: %.2f %% of the slots are the CPU's\n", std::string(entry.name).c_str(), 100 * same);
+    EXPECT_GE(same, 0.9);
   }
 }
 

@@ -18,7 +18,8 @@ __device__ float element_of(const SlotMeasures& measures, const DeviceKvHead& he
 }
 
 // A warp for each slot. Cosines where `means` is given: [kv_heads, head_dim + 1], the length of the mean behind it.
-__global__ void slots_kernel(SlotMeasures measures, bool value, const float* means, float* out, int64_t stride) {
+__global__ void slots_kernel(SlotMeasures measures, bool value, bool negated, const float* means, float* out,
+                             int64_t stride) {
   const auto h = static_cast<int32_t>(blockIdx.y);
   const DeviceKvHead head = measures.heads[h];
   const int32_t dim = measures.pages.shape.head_dim;
@@ -37,7 +38,8 @@ __global__ void slots_kernel(SlotMeasures measures, bool value, const float* mea
   product = warp_sum(product);
   if (lane != 0) return;
   const float lengths = mean == nullptr ? 0 : length * mean[dim];
-  out[h * stride + slot] = mean == nullptr ? length : lengths > 0 ? product / lengths : 0.0f;
+  const float measured = mean == nullptr ? length : lengths > 0 ? product / lengths : 0.0f;
+  out[h * stride + slot] = negated ? -measured : measured;
 }
 
 // parts[h, part, d] = sum of normalised keys of a part of the slots.
@@ -106,10 +108,10 @@ __global__ void contributions_kernel(SlotMeasures measures, ExpectedScoreParams 
 }
 
 void launch_slots(const SlotMeasures& measures, bool value, const float* means, float* out, int64_t stride,
-                  cudaStream_t queue) {
+                  cudaStream_t queue, bool negated = false) {
   const dim3 grid(static_cast<unsigned>((measures.longest + kWarps - 1) / kWarps),
                   static_cast<unsigned>(measures.kv_heads));
-  slots_kernel<<<grid, kThreads, 0, queue>>>(measures, value, means, out, stride);
+  slots_kernel<<<grid, kThreads, 0, queue>>>(measures, value, negated, means, out, stride);
 }
 
 // Shared memory that a block may have on the GPU in use, where it asks for more than any may.
@@ -163,7 +165,7 @@ Status launch_key_measure(const SlotMeasures& measures, const KeyMeasureParams& 
   auto* queue = static_cast<cudaStream_t>(stream);
   if (measures.longest == 0) return {};
   if (!params.cosine) {
-    launch_slots(measures, false, nullptr, params.out, params.stride, queue);
+    launch_slots(measures, false, nullptr, params.out, params.stride, queue, params.negated);
     return launched("measuring keys");
   }
   const int32_t dim = measures.pages.shape.head_dim;
@@ -174,7 +176,7 @@ Status launch_key_measure(const SlotMeasures& measures, const KeyMeasureParams& 
   parts_kernel<<<dim3(kParts, static_cast<unsigned>(measures.kv_heads)), kThreads, 0, queue>>>(measures, lengths,
                                                                                                parts);
   means_kernel<<<static_cast<unsigned>(measures.kv_heads), kThreads, 0, queue>>>(parts, dim, means);
-  launch_slots(measures, false, means, params.out, params.stride, queue);
+  launch_slots(measures, false, means, params.out, params.stride, queue, params.negated);
   return launched("measuring keys");
 }
 
