@@ -14,7 +14,6 @@ void add_prefill(const PrefillOptions& options, std::string& text) {
   bool samples = false;
   for (int32_t segment = 0; segment < kSegments; ++segment) samples = samples || method->samples(segment);
   if (samples) add(text, "samples of attention while a prompt is read");
-  if (method->covers() > 0) add(text, "a CPU: the cuda backend does not count what blocks cover");
 }
 
 void add_kv(const KvOptions& options, std::string& text) {

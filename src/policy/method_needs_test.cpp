@@ -15,7 +15,7 @@ TEST(MethodNeeds, AreWhatTheObjectsSay) {
   EXPECT_EQ(needs("h2o"), "attention of all queries, added up while a text is read");
   EXPECT_EQ(needs("keydiff"), "directions of keys");
   EXPECT_EQ(needs("critiprefill"), "scores of blocks");
-  EXPECT_EQ(needs("cumulative"), "scores of blocks; a CPU: the cuda backend does not count what blocks cover");
+  EXPECT_EQ(needs("cumulative"), "scores of blocks");
   EXPECT_EQ(needs("random-prefill"), "nothing");
   EXPECT_EQ(needs("expected"),
             "mean and covariance of up to 128 sampled queries before their rotation; lengths of values");

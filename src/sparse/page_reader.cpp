@@ -21,7 +21,7 @@ SegmentGrid page_grid(const policy::KvOptions& options) { return {.segment = opt
 }  // namespace
 
 Status PageReader::served(const Backend& backend) {
-  if (backend.covers_and_bounds()) return {};
+  if (backend.bounds_pages()) return {};
   return make_error(ErrorKind::kUsage, "the %s backend does not bound pages: leave out --kv-read, or take --device cpu",
                     std::string(backend.name()).c_str());
 }

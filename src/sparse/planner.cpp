@@ -47,11 +47,6 @@ policy::PrefillShape method_shape(const Backend& backend, const PlannerShape& sh
 }  // namespace
 
 Status Planner::served(const Backend& backend, const PrefillOptions& options, const PlannerShape& shape) {
-  if (policy::make_prefill_method(options, {})->covers() > 0 && !backend.covers_and_bounds())
-    return make_error(ErrorKind::kUsage,
-                      "the %s backend does not count what blocks cover: take another --method, or "
-                      "--device cpu",
-                      std::string(backend.name()).c_str());
   const bool peaks = wants_peaks(options) && backend.rates_peaks(key_shape(options, shape));
   if (options.select == BlockRank::kMidrange || peaks) return {};
   // Adaptive ratings live by samples of the attention, which come with peaks.

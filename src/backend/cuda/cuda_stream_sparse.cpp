@@ -5,6 +5,7 @@
 #include "backend/cuda/cuda_rounds.h"
 #include "backend/cuda/cuda_stream.h"
 #include "base/check.h"
+#include "kernels/block_scores/cuda/covering_cuda.h"
 #include "kernels/block_scores/cuda/midrange_cuda.h"
 #include "kernels/block_scores/cuda/rating_cuda.h"
 
@@ -49,7 +50,10 @@ void CudaStream::block_scores(const kernels::BlockScoreParams& params) {
 }
 
 void CudaStream::block_entropy(const kernels::BlockEntropyParams& params) {
-  measure(&times_.profile_s, [&] { return kernels::cuda::launch_block_entropy(params, stream_); });
+  measure(&times_.profile_s, [&]() -> Status {
+    EI_RETURN_IF_ERROR(kernels::cuda::launch_block_entropy(params, stream_));
+    return params.covering != nullptr ? kernels::cuda::launch_covering(params, stream_) : Status{};
+  });
 }
 
 void CudaStream::row_scores(const kernels::RowScoreParams&) {

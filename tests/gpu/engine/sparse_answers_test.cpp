@@ -77,8 +77,8 @@ std::vector<int32_t> prose(int64_t count) {
   return tokens;
 }
 
-// What blocks cover is not counted there, and pages are not bounded (Backend::covers_and_bounds).
-bool refused(std::string_view method) { return method == "cumulative" || method == "quest"; }
+// Pages are not bounded there (Backend::bounds_pages).
+bool refused(std::string_view method) { return method == "quest"; }
 
 TEST(CudaSparse, RefusesInOneLineWhatItCannotDoAndNothingElse) {
   EI_NEEDS_GPU();

@@ -212,6 +212,46 @@ TEST(CudaSelect, ListsAreTheReferences) {
   }
 }
 
+// From the same scores, with the probabilities of a layer before and without, kept and not.
+TEST(CudaCovering, CountsAreTheReferences) {
+  EI_NEEDS_GPU();
+  for (const int32_t first : {0, 1, 63, 341}) {
+    const BlockRows rows{
+        .grid = {128, 128}, .kv_heads = 3, .first_segment = first, .num_segments = 5, .stride = first + 9};
+    const int64_t lists = 15;
+    for (const float sharpness : {0.1f, 2.0f, 9.0f}) {
+      for (const int fused : {0, 1, 2}) {
+        for (const float cover : {0.3f, 0.95f}) {
+          SCOPED_TRACE(::testing::Message()
+                       << first << " blocks, " << sharpness << ", fused " << fused << ", " << cover);
+          std::vector<float> counts[2];
+          int at = 0;
+          for (const char* name : {"cuda", "reference"}) {
+            const Side side(name);
+            const Matrix scores = side.put(0, normals(lists * rows.stride, 5, sharpness), lists, rows.stride);
+            const auto even = static_cast<float>(1.0 / static_cast<double>(rows.stride));
+            const std::vector<float> before(static_cast<size_t>(lists * rows.stride), even);
+            const Matrix shares = side.put(1, before, lists, rows.stride);
+            float* entropy = side.stream->shared(kSlots[2], lists).value();
+            float* covering = side.stream->shared(kSlots[3], lists).value();
+            side.stream->block_entropy({.rows = rows,
+                                        .scores = scores.data,
+                                        .previous = fused > 0 ? shares.data : nullptr,
+                                        .probabilities = fused > 1 ? shares.data : nullptr,
+                                        .entropy = entropy,
+                                        .covering = covering,
+                                        .cover = cover});
+            ASSERT_TRUE(side.stream->synchronize().ok());
+            counts[at++].assign(covering, covering + lists);
+          }
+          // Probabilities differ in their last bits: the last block that counts may.
+          for (size_t i = 0; i < counts[0].size(); ++i) EXPECT_NEAR(counts[0][i], counts[1][i], 1) << "list " << i;
+        }
+      }
+    }
+  }
+}
+
 TEST(CudaMidrange, ScoresAndEntropiesAreTheReferences) {
   EI_NEEDS_GPU();
   for (const RatedShape& s : shapes()) {
