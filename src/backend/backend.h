@@ -247,7 +247,6 @@ class Backend {
   virtual bool rates_peaks(const kernels::KeyIndexShape& shape) const { return shape.grid.block % 8 == 0; }
   virtual std::string_view rated_blocks() const { return "blocks of a multiple of 8 tokens"; }  // for a message
   virtual bool scores_rows() const { return true; }
-  virtual bool bounds_pages() const { return true; }  // has block_scores upper bounds?
   // What a multiply-add of a rating costs, in those of eight bits beside products in bf16, for which methods weigh the
   // two against each other.
   virtual double rating_cost() const { return 1; }

@@ -162,7 +162,6 @@ Result<std::unique_ptr<Session>> Engine::new_session(const SessionOptions& optio
                             .key_type = host_type(store.key_type),
                             .global = {}};
     for (const int32_t window : windows) shape.global.push_back(window == 0 ? 1 : 0);
-    EI_RETURN_IF_ERROR(sparse::PageReader::served(backend()));
     pages.emplace(backend(), kv_options, std::move(shape));
   }
   EI_ASSIGN_OR_RETURN(auto stream, backend().new_stream(options.cancel));

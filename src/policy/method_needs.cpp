@@ -18,7 +18,7 @@ void add_prefill(const PrefillOptions& options, std::string& text) {
 
 void add_kv(const KvOptions& options, std::string& text) {
   const auto method = make_kv_method(options, {});
-  if (options.read > 0) add(text, "extremes of the keys of pages; a CPU: the cuda backend does not bound pages");
+  if (options.read > 0) add(text, "extremes of the keys of pages");
   if (method == nullptr) return;
   const KvNeeds needs = method->needs();
   const std::string entropy = needs.row_entropy ? " and its entropy" : "";

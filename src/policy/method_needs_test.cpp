@@ -19,7 +19,7 @@ TEST(MethodNeeds, AreWhatTheObjectsSay) {
   EXPECT_EQ(needs("random-prefill"), "nothing");
   EXPECT_EQ(needs("expected"),
             "mean and covariance of up to 128 sampled queries before their rotation; lengths of values");
-  EXPECT_EQ(needs("quest"), "extremes of the keys of pages; a CPU: the cuda backend does not bound pages");
+  EXPECT_EQ(needs("quest"), "extremes of the keys of pages");
 }
 
 TEST(MethodNeeds, WhatDiffersFromAPaperIsOneLine) {

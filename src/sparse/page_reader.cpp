@@ -7,7 +7,7 @@
 namespace ei::sparse {
 
 namespace {
-const ScratchSlot kBounds;
+const ScratchSlot kBounds, kPageCounts;
 constexpr int64_t kReservedTokens = 8192;  // at a time
 
 std::vector<uint8_t> paged_layers(const policy::KvOptions& options, const PageShape& shape) {
@@ -19,12 +19,6 @@ std::vector<uint8_t> paged_layers(const policy::KvOptions& options, const PageSh
 
 SegmentGrid page_grid(const policy::KvOptions& options) { return {.segment = options.page, .block = options.page}; }
 }  // namespace
-
-Status PageReader::served(const Backend& backend) {
-  if (backend.bounds_pages()) return {};
-  return make_error(ErrorKind::kUsage, "the %s backend does not bound pages: leave out --kv-read, or take --device cpu",
-                    std::string(backend.name()).c_str());
-}
 
 PageReader::PageReader(const Backend& backend, const policy::KvOptions& options, PageShape shape)
     : options_(options),
@@ -61,6 +55,9 @@ Result<const BlockPlan*> PageReader::record(Stream& stream, int layer, Matrix q,
   const kernels::BlockRows rows{
       .grid = page_grid(options_), .kv_heads = shape_.kv_heads, .first_segment = own, .num_segments = 1, .stride = own};
   EI_ASSIGN_OR_RETURN(const Matrix bounds, stream.scratch(kBounds, shape_.kv_heads, own));
+  EI_ASSIGN_OR_RETURN(float* shared, stream.shared(kPageCounts, shape_.kv_heads));
+  auto* counts = reinterpret_cast<int32_t*>(shared);
+  std::fill_n(counts, shape_.kv_heads, static_cast<int32_t>(count));  // the same in all layers of a token
   index_.update(stream, layer, kv, int64_t{own} * options_.page);
   stream.block_scores({.kind = kernels::BlockScore::kUpperBound,
                        .rows = rows,
@@ -79,7 +76,7 @@ Result<const BlockPlan*> PageReader::record(Stream& stream, int layer, Matrix q,
   plan.offsets.clear();
   for (int64_t h = 0; h <= shape_.kv_heads; ++h) plan.offsets.push_back(h * count);
   plan.blocks.resize(static_cast<size_t>(plan.offsets.back()));
-  stream.select_blocks({.rows = rows, .values = bounds.data, .plan = &plan});
+  stream.select_blocks({.rows = rows, .values = bounds.data, .plan = &plan, .counts = counts, .wanted = false});
   return &plan;
 }
 

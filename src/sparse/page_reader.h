@@ -24,8 +24,6 @@ struct PageShape {
 
 class PageReader {
  public:
-  // An error, in one line, where the backend cannot bound pages.
-  static Status served(const Backend& backend);
   // options.read is not 0.
   PageReader(const Backend& backend, const policy::KvOptions& options, PageShape shape);
 

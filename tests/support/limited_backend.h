@@ -37,7 +37,6 @@ class LimitedBackend final : public Backend {
   bool rates_peaks(const kernels::KeyIndexShape& shape) const override { return inner_->rates_peaks(shape); }
   std::string_view rated_blocks() const override { return inner_->rated_blocks(); }
   bool scores_rows() const override { return inner_->scores_rows(); }
-  bool bounds_pages() const override { return inner_->bounds_pages(); }
   double rating_cost() const override { return inner_->rating_cost(); }
   int64_t stream_room(const PromptShape& shape) const override { return inner_->stream_room(shape); }
   int64_t taken_bytes(int64_t bytes) const override { return inner_->taken_bytes(bytes); }

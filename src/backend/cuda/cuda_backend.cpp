@@ -57,7 +57,6 @@ class CudaBackend final : public Backend {
   }
   int64_t preferred_chunk() const override { return 4096; }
   bool scores_rows() const override { return false; }
-  bool bounds_pages() const override { return false; }
   // Products of 8 bits take less than those with the weights, rounding the keys and reading the peaks again as much
   // more.
   double rating_cost() const override { return 1.5; }

@@ -212,6 +212,52 @@ TEST(CudaSelect, ListsAreTheReferences) {
   }
 }
 
+TEST(CudaBounds, AreTheReferences) {
+  EI_NEEDS_GPU();
+  std::vector<RatedShape> pages;
+  for (const int32_t head_dim : {64, 96, 128, 256}) pages.push_back({.head_dim = head_dim, .grid = {16, 16}});
+  pages.push_back({.type = DType::kF16, .head_dim = 128, .group = 8, .grid = {32, 32}, .before = 4096, .tokens = 1});
+  pages.push_back({.type = DType::kF32, .head_dim = 40, .kv_heads = 1, .grid = {4, 4}, .before = 480, .tokens = 9});
+  for (const RatedShape& s : pages) {
+    SCOPED_TRACE(name_of(s));
+    for (const DType type : {DType::kF32, kernels::extremes_type(host_type(s.type))}) {
+      std::vector<float> bounds[2];
+      int at = 0;
+      for (const char* name : {"cuda", "reference"}) {
+        RatedChunk chunk(name, s, "");
+        Stream& stream = *chunk.side.stream;
+        const int64_t blocks = s.before / s.grid.block;
+        const int64_t width = int64_t{s.kv_heads} * s.head_dim;
+        const std::vector<float> zeros(static_cast<size_t>(blocks * width), 0);
+        const kernels::BlockExtremes keys{.max_keys = chunk.side.put(10, zeros, blocks, width).data,
+                                          .min_keys = chunk.side.put(11, zeros, blocks, width).data,
+                                          .type = type,
+                                          .head_stride = s.head_dim,
+                                          .block_stride = width};
+        stream.block_extremes(
+            {.kv = chunk.store.view(0), .block = s.grid.block, .first_block = 0, .num_blocks = blocks, .out = keys});
+        const BlockRows rows{.grid = s.grid,
+                             .kv_heads = s.kv_heads,
+                             .first_segment = static_cast<int32_t>(blocks),
+                             .num_segments = 1,
+                             .stride = blocks + 5};
+        const Matrix scores = chunk.side.put(12, std::vector<float>(static_cast<size_t>(s.kv_heads * rows.stride), -5),
+                                             s.kv_heads, rows.stride);
+        stream.block_scores({.kind = kernels::BlockScore::kUpperBound,
+                             .rows = rows,
+                             .queries = chunk.q.data,
+                             .num_heads = chunk.heads(),
+                             .head_dim = s.head_dim,
+                             .keys = keys,
+                             .scale = 1,
+                             .scores = scores.data});
+        bounds[at++] = chunk.side.get(scores);
+      }
+      EXPECT_LE(relative_error(bounds[0], bounds[1]), 1e-4);
+    }
+  }
+}
+
 // From the same scores, with the probabilities of a layer before and without, kept and not.
 TEST(CudaCovering, CountsAreTheReferences) {
   EI_NEEDS_GPU();
