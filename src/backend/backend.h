@@ -87,6 +87,15 @@ struct KvMove {
   int32_t count = 0;
 };
 
+// Rows of running sums of which some elements stay: element i becomes what element keep[i] was.
+struct KeptSums {
+  double* sums = nullptr;  // [rows, stride]
+  double* room = nullptr;  // as much other memory, whose contents are lost
+  int64_t rows = 0;
+  int64_t stride = 0;
+  std::span<const int32_t> keep{};  // ascending, on the host
+};
+
 // What a stream's operations belong to. A backend may choose its maths by this and by the length of the prompt, but not
 // by how many rows an operation has: a prompt gives the same logits however it is cut.
 enum class Phase : uint8_t { kPrompt, kGeneration };
@@ -274,6 +283,8 @@ class Backend {
   virtual Status read_slots(const KvPageShape& shape, const void* page, int64_t count, void* keys, void* values) const;
   virtual Status write_slots(const KvPageShape& shape, void* page, int64_t count, const void* keys,
                              const void* values) const;
+  // Done when it returns.
+  virtual Status keep_sums(const KeptSums& kept) const;
 
   // A matrix for matmul: the rows of all parts stacked (for example Q, K and V). Parts share `cols`.
   virtual Result<std::unique_ptr<Weight>> load_matrix(std::span<const HostTensor> parts, MatrixUse use) const = 0;

@@ -1,4 +1,6 @@
-// KV pages in the plain layout, for backends that have none of their own.
+// KV pages in the plain layout, and sums beside them, for backends that move neither in a way of their own.
+#include <vector>
+
 #include "backend/backend.h"
 
 namespace ei {
@@ -28,6 +30,18 @@ Status Backend::move_slots(const KvPageShape& shape, std::span<const KvMove> mov
     EI_RETURN_IF_ERROR(copy_within(at<std::byte>(move.to, values_at + to * shape.value_row()),
                                    at<const std::byte>(move.from, values_at + from * shape.value_row()),
                                    count * shape.value_row()));
+  }
+  return {};
+}
+
+Status Backend::keep_sums(const KeptSums& kept) const {
+  if (kept.keep.empty()) return {};
+  std::vector<double> row(static_cast<size_t>(kept.keep.back()) + 1);
+  for (int64_t i = 0; i < kept.rows; ++i) {
+    double* sums = kept.sums + i * kept.stride;
+    EI_RETURN_IF_ERROR(copy_out(row.data(), sums, row.size() * sizeof(double)));
+    for (size_t to = 0; to < kept.keep.size(); ++to) row[to] = row[static_cast<size_t>(kept.keep[to])];
+    EI_RETURN_IF_ERROR(copy_in(sums, row.data(), kept.keep.size() * sizeof(double)));
   }
   return {};
 }

@@ -152,16 +152,14 @@ Status AttentionSums::compact(int layer, int kv_head, const KeepList& keep) {
   Layer& own = layers_[static_cast<size_t>(layer)];
   const int64_t length = own.lengths[static_cast<size_t>(kv_head)];
   const int32_t group = shape_.heads / shape_.kv_heads;
-  std::vector<double> row(static_cast<size_t>(length));
-  std::vector<double> kept;
-  for (int32_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-    double* at = sums(own, now_) + head * own.capacity;
-    EI_RETURN_IF_ERROR(backend_->copy_out(row.data(), at, bytes_of(length)));
-    kept.clear();
-    for (const int32_t slot : keep)
-      if (slot < length) kept.push_back(row[static_cast<size_t>(slot)]);
-    EI_RETURN_IF_ERROR(backend_->copy_in(at, kept.data(), bytes_of(static_cast<int64_t>(kept.size()))));
-  }
+  const int64_t first = int64_t{kv_head} * group * own.capacity;
+  // Slots behind `length` have no sums yet. The next chunk writes where the room is, and reads nothing there before.
+  const std::span<const int32_t> kept(keep.begin(), std::lower_bound(keep.begin(), keep.end(), length));
+  EI_RETURN_IF_ERROR(backend_->keep_sums({.sums = sums(own, now_) + first,
+                                          .room = sums(own, 1 - now_) + first,
+                                          .rows = group,
+                                          .stride = own.capacity,
+                                          .keep = kept}));
   own.lengths[static_cast<size_t>(kv_head)] = static_cast<int64_t>(kept.size());
   return {};
 }

@@ -74,6 +74,7 @@ class LimitedBackend final : public Backend {
   }
   void discard(void* data, size_t bytes) const override { inner_->discard(data, bytes); }
   KvPageLayout page_layout(const KvPageShape& shape) const override { return inner_->page_layout(shape); }
+  Status keep_sums(const KeptSums& kept) const override { return inner_->keep_sums(kept); }
   Status move_slots(const KvPageShape& shape, std::span<const KvMove> moves) const override {
     return inner_->move_slots(shape, moves);
   }

@@ -10,6 +10,7 @@
 #include "backend/cuda/cuda_weight.h"
 #include "kernels/block_scores/cuda/rating_cuda.h"
 #include "kernels/pages/cuda/device_pages.h"
+#include "kernels/window_scores/cuda/sum_scores_cuda.h"
 
 namespace ei {
 namespace {
@@ -105,6 +106,20 @@ class CudaBackend final : public Backend {
     for (const KvMove& move : moves) list.push_back({move.from, move.to, move.from_slot, move.to_slot, move.count});
     EI_RETURN_IF_ERROR(kernels::cuda::launch_move_slots(pages_of(shape), list, cudaStreamPerThread));
     return kernels::cuda::cuda_status(cudaStreamSynchronize(cudaStreamPerThread), "moving slots");
+  }
+  Status keep_sums(const KeptSums& kept) const override {
+    if (kept.keep.empty()) return {};
+    const Result<Buffer> places = allocate_device(kept.keep.size_bytes());
+    if (!places.ok()) return Backend::keep_sums(kept);  // slots have moved: sums must
+    EI_RETURN_IF_ERROR(copy_in(places->data(), kept.keep.data(), kept.keep.size_bytes()));
+    const kernels::cuda::KeepSums keep{.sums = kept.sums,
+                                       .room = kept.room,
+                                       .keep = static_cast<const int32_t*>(places->data()),
+                                       .count = static_cast<int64_t>(kept.keep.size()),
+                                       .rows = kept.rows,
+                                       .stride = kept.stride};
+    EI_RETURN_IF_ERROR(kernels::cuda::launch_keep_sums(keep, cudaStreamPerThread));
+    return kernels::cuda::cuda_status(cudaStreamSynchronize(cudaStreamPerThread), "moving sums");
   }
   Status read_slots(const KvPageShape& shape, const void* page, int64_t count, void* keys,
                     void* values) const override {

@@ -112,6 +112,35 @@ TEST(CudaMeasures, OfSumsAreTheSumsRounded) {
   }
 }
 
+TEST(CudaMeasures, SumsThatStayAreThoseOfTheirSlots) {
+  EI_NEEDS_GPU();
+  const Side side("cuda");
+  constexpr int64_t kRows = 3;
+  constexpr int64_t kCapacity = 1777;
+  for (const int32_t each : {1, 3, 700, 1500, 5000}) {  // all, some, the first alone, none
+    KeepList keep;
+    for (int32_t slot = each == 5000 ? each : 0; slot < 1500; slot += each) keep.push_back(slot);
+    std::vector<double> sums;
+    Random random(9);
+    for (int64_t i = 0; i < kRows * kCapacity; ++i) sums.push_back(random.uniform());
+    const Buffer memory = side.backend->allocate(2 * sums.size() * sizeof(double)).value();
+    auto* rows = static_cast<double*>(memory.data());
+    ASSERT_TRUE(side.backend->copy_in(rows, sums.data(), sums.size() * sizeof(double)).ok());
+    ASSERT_TRUE(
+        side.backend
+            ->keep_sums({.sums = rows, .room = rows + sums.size(), .rows = kRows, .stride = kCapacity, .keep = keep})
+            .ok());
+    std::vector<double> got(sums.size());
+    ASSERT_TRUE(side.backend->copy_out(got.data(), rows, sums.size() * sizeof(double)).ok());
+    for (int64_t row = 0; row < kRows; ++row) {
+      for (size_t i = 0; i < static_cast<size_t>(kCapacity); ++i) {
+        const auto at = static_cast<size_t>(row * kCapacity);
+        ASSERT_EQ(got[at + i], sums[at + (i < keep.size() ? static_cast<size_t>(keep[i]) : i)]) << each << ": " << i;
+      }
+    }
+  }
+}
+
 TEST(CudaMeasures, OfExpectedAttentionAreTheHosts) {
   EI_NEEDS_GPU();
   const Side side("cuda");
