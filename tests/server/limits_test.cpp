@@ -113,6 +113,56 @@ TEST(ServerLimits, AllBodiesTogetherHaveSoMuchRoomAndShortOnesAlwaysFindSome) {
   }
 }
 
+// Neither is part of a header or of the body.
+TEST(ServerLimits, WhatIsBesideABodyTakesLittleMemory) {
+  const TestServer server;
+  const std::string part(int64_t{1} << 20, 'a');
+  for (const char* beside : {"1;a=", "0\r\nX: "}) {
+    Client client(server.port());
+    client.send("POST /completion HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + std::string(beside));
+    const int64_t before = resident_bytes();
+    for (int i = 0; i < 48; ++i) client.send(part);
+    EXPECT_LT(resident_bytes() - before, int64_t{12} << 20) << "of 48 MiB that were sent: " << beside;
+    const Answer answer = client.read();
+    EXPECT_EQ(answer.status, 431) << beside;
+    EXPECT_EQ(answer.headers.at("connection"), "close") << beside;
+  }
+  Client small(server.port());
+  small.send(
+      "POST /tokenize HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n10;a=b\r\n{\"content\": \"a\"}\r\n0\r\nX: "
+      "y\r\n\r\n");
+  EXPECT_EQ(small.read().status, 200);
+}
+
+TEST(ServerLimits, AllHeadsTogetherHaveSoMuchRoomAndShortOnesAlwaysFindSome) {
+  ServerOptions options = test_options();
+  options.keys = {"secret"};
+  options.http.all_head_bytes = 1 << 20;
+  const TestServer server(options);
+  std::string most = "GET /v1/models HTTP/1.1\r\n";
+  for (int i = 0; i < 90; ++i) most += "X-" + std::to_string(i) + ": " + std::string(8000, 'x') + "\r\n";
+  auto first = std::make_unique<Client>(server.port());
+  first->send(most);
+  Answer refused;
+  for (int i = 0; i < 100 && refused.status != 503; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    Client second(server.port());
+    second.send(most + "\r\n");
+    refused = second.read();
+  }
+  EXPECT_EQ(refused.status, 503) << refused.body;
+  EXPECT_EQ(refused.headers["retry-after"], "1");
+  EXPECT_EQ(server.get("/v1/models", "Authorization: Bearer secret\r\n").status, 200);
+  first.reset();  // what has gone takes no room any more
+  Answer answer;
+  for (int i = 0; i < 100 && answer.status != 401; ++i) {
+    Client again(server.port());
+    again.send(most + "\r\n");
+    answer = again.read();
+  }
+  EXPECT_EQ(answer.status, 401);
+}
+
 TEST(ServerLimits, TheOperatorsTimeEndsARequestWhateverItSays) {
   ServerOptions options = test_options();
   options.limits.most_s = 0.3;

@@ -3,8 +3,10 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
-#include <boost/beast/http/read.hpp>
+#include <boost/beast/core/string.hpp>
+#include <boost/beast/http/error.hpp>
 #include <cctype>
 #include <random>
 #include <utility>
@@ -23,6 +25,7 @@ namespace {
 constexpr double kLeaveSeconds = 2;
 constexpr size_t kDiscardBytes = size_t{64} << 10;
 constexpr size_t kWatchBytes = size_t{4} << 10;
+constexpr size_t kBodyBytes = size_t{16} << 10;  // that are read at a time
 
 HttpResponse plain_error(int status, const char* message, const char* type = "invalid_request_error") {
   HttpResponse response{.status = status};
@@ -30,9 +33,9 @@ HttpResponse plain_error(int status, const char* message, const char* type = "in
   return response;
 }
 
-HttpResponse no_room() {
-  HttpResponse response =
-      plain_error(503, "the bodies of other requests take all the room; try again later", "unavailable_error");
+HttpResponse no_room(const char* kind) {
+  const std::string message = str_format("the %s of other requests take all the room; try again later", kind);
+  HttpResponse response = plain_error(503, message.c_str(), "unavailable_error");
   response.headers.emplace_back("Retry-After", "1");
   return response;
 }
@@ -49,36 +52,25 @@ std::string request_id(const std::string& given) {
 }
 
 // What is told to somebody whose bytes are no request, or too many; nothing where nobody listens any more.
-std::optional<HttpResponse> refusal_of(const boost::system::error_code& error) {
+std::optional<HttpResponse> refusal_of(const boost::system::error_code& error, const char* complaint) {
   if (error == http::error::body_limit) return plain_error(413, "the body is larger than this server takes");
-  if (error == http::error::header_limit) return plain_error(431, "the headers are larger than this server takes");
+  if (error == http::error::header_limit)
+    return plain_error(431, complaint != nullptr ? complaint : "the headers are larger than this server takes");
+  if (error == http::error::buffer_overflow)
+    return plain_error(431,
+                       "what is beside the body, a chunk's extensions or trailers, is larger than this server takes");
   if (error == http::error::end_of_stream) return std::nullopt;
   if (error.category() != http::make_error_code(http::error::bad_method).category()) return std::nullopt;
   return plain_error(400, "the request is not HTTP/1.1");
 }
 
 bool is_newline(char c) { return c == '\r' || c == '\n'; }
-
-HttpRequest read_head(const http::request<http::string_body>& message) {
-  HttpRequest request;
-  request.method = std::string(message.method_string());
-  const std::string target(message.target());
-  const size_t query = target.find('?');
-  request.path = target.substr(0, query);
-  if (query != std::string::npos) request.query = target.substr(query + 1);
-  for (const auto& field : message) {
-    std::string name(field.name_string());
-    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-    request.headers[name] = std::string(field.value());
-  }
-  request.id = request_id(request.header("x-request-id"));
-  return request;
-}
 }  // namespace
 
 Connection::Connection(asio::ip::tcp::socket socket, HttpShared& shared)
     : shared_(shared),
       stream_(std::move(socket), shared.tls.get()),
+      buffer_(std::max(static_cast<size_t>(most_head_bytes(shared.options)), kDiscardBytes) + kBodyBytes),
       keep_alive_(stream_.get_executor()),
       pace_(stream_.get_executor()) {
   ++shared_.open;
@@ -104,11 +96,13 @@ void Connection::read_request() {
   head_only_ = false;
   origin_.clear();
   skip_newlines();
-  parser_.emplace();
-  // Of all together, the request line being one more.
-  parser_->header_limit(static_cast<uint32_t>(shared_.options.header_bytes * (shared_.options.header_count + 1)));
-  parser_->body_limit(static_cast<uint64_t>(shared_.options.body_bytes));
-  if (buffer_.size() > 0 || !answered_) return read_header();
+  parser_.emplace(shared_.options);
+  head_share_ = std::make_shared<ByteRoom::Share>(shared_.heads);
+  if (buffer_.size() > 0 || !answered_) {
+    stream_.expires_after(milliseconds(shared_.options.read_s));
+    // Not at once: a buffer may be full of requests that are answered here.
+    return asio::post(stream_.get_executor(), [self = shared_from_this()] { self->read_head(); });
+  }
   // A connection that is kept may be silent for a while: the time of the next request begins with its first byte.
   stream_.expires_after(milliseconds(shared_.options.idle_s));
   stream_.async_read_some(buffer_.prepare(kWatchBytes), [self = shared_from_this()](const Error& error, size_t bytes) {
@@ -117,34 +111,44 @@ void Connection::read_request() {
   });
 }
 
-void Connection::read_header() {
-  stream_.expires_after(milliseconds(shared_.options.read_s));
-  http::async_read_header(stream_, buffer_, *parser_,
-                          [self = shared_from_this()](const Error& error, size_t) { self->header_read(error); });
+void Connection::await_more(void (Connection::*then)()) {
+  const size_t room = buffer_.max_size() - buffer_.size();
+  if (room == 0) return refuse(http::error::buffer_overflow);
+  const size_t piece = std::min(parser_->is_header_done() ? kBodyBytes : kWatchBytes, room);
+  stream_.async_read_some(buffer_.prepare(piece), [self = shared_from_this(), then](Error error, size_t bytes) {
+    self->buffer_.commit(bytes);
+    if (self->state_ != State::kReading) return;
+    if (error == asio::error::eof)
+      error = self->parser_->got_some() ? http::error::partial_message : http::error::end_of_stream;
+    error ? self->refuse(error) : ((*self).*then)();
+  });
 }
 
-void Connection::header_read(const Error& error) {
-  if (error) return refuse(error);
-  const auto& head = parser_->get();
-  if (std::distance(head.begin(), head.end()) > shared_.options.header_count)
-    return break_off(plain_error(431, "too many headers"));
-  const auto most = static_cast<size_t>(shared_.options.header_bytes);
-  const auto too_large = [&](const auto& field) { return field.name_string().size() + field.value().size() > most; };
-  if (head.target().size() > most || std::any_of(head.begin(), head.end(), too_large))
-    return break_off(plain_error(431, "a header is larger than this server takes"));
+void Connection::read_head() {
+  if (state_ != State::kReading) return;
+  Error error = http::error::need_more;
+  if (buffer_.size() > 0) buffer_.consume(parser_->put(buffer_.cdata(), error));
+  if (error && error != http::error::need_more) return refuse(error);
+  if (!head_share_->grow(parser_->head_bytes + static_cast<int64_t>(buffer_.size())))
+    return break_off(no_room("heads"));
+  if (error) return await_more(&Connection::read_head);
+  head_read();
+}
+
+void Connection::head_read() {
   take_head();
   origin_ = allowed_origin(shared_.options.origins, request_);
   if (!origin_.empty())
     if (const std::optional<HttpResponse> asked = preflight_response(request_)) return turn_away(*asked);
   if (shared_.options.gate)
     if (const std::optional<HttpResponse> refused = shared_.options.gate(request_)) return turn_away(*refused);
-  share_ = std::make_shared<BodyRoom::Share>(shared_.bodies);
+  share_ = std::make_shared<ByteRoom::Share>(shared_.bodies);
   parser_->eager(true);
   stream_.expires_after(milliseconds(shared_.options.read_s));
-  if (beast::iequals(head[http::field::expect], "100-continue")) {
+  if (beast::iequals(request_.header("expect"), "100-continue")) {
     static const std::string kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
     asio::async_write(stream_, asio::buffer(kContinue), [self = shared_from_this()](const Error& failed, size_t) {
-      failed ? self->lose() : self->read_body();
+      failed || self->state_ != State::kReading ? self->lose() : self->read_body();
     });
     return;
   }
@@ -152,27 +156,30 @@ void Connection::header_read(const Error& error) {
 }
 
 void Connection::take_head() {
-  request_ = read_head(parser_->get());
+  request_ = std::move(parser_->head);
+  request_.id = request_id(request_.header("x-request-id"));
   head_only_ = request_.method == "HEAD";
   if (head_only_) request_.method = "GET";  // whoever answers need not know
 }
 
 void Connection::read_body() {
-  if (parser_->is_done()) return hand_over();
-  http::async_read_some(stream_, buffer_, *parser_,
-                        [self = shared_from_this()](const Error& error, size_t) { self->body_read(error); });
-}
-
-void Connection::body_read(const Error& error) {
-  if (error) return refuse(error);
-  if (!share_->grow(static_cast<int64_t>(parser_->get().body().size()))) return turn_away(no_room());
-  read_body();
+  while (!parser_->is_done()) {
+    Error error = http::error::need_more;
+    if (buffer_.size() > 0) buffer_.consume(parser_->put(buffer_.cdata(), error));
+    if (error && error != http::error::need_more) return refuse(error);
+    // What waits counts as well: a chunk's extensions, trailers.
+    if (!share_->grow(static_cast<int64_t>(parser_->body.size() + buffer_.size()))) return turn_away(no_room("bodies"));
+    if (error) return await_more(&Connection::read_body);
+  }
+  hand_over();
 }
 
 void Connection::turn_away(const HttpResponse& response) {
   keep_ = parser_->is_done() && parser_->keep_alive() && shared_.keeps_connections;
   parser_.reset();
   share_ = nullptr;
+  head_share_ = nullptr;
+  free_buffer();
   open_record();
   answer(response);
 }
@@ -183,33 +190,44 @@ void Connection::open_record() {
 }
 
 void Connection::refuse(const Error& error) {
-  if (const std::optional<HttpResponse> response = refusal_of(error)) return break_off(*response);
+  if (const auto response = refusal_of(error, parser_->complaint)) return break_off(*response);
   if (!request_.id.empty()) open_record();
   lose();
 }
 
 void Connection::break_off(const HttpResponse& response) {
   keep_ = false;
-  share_ = nullptr;
   if (request_.id.empty()) take_head();  // as far as it came
+  parser_.reset();
+  share_ = nullptr;
+  head_share_ = nullptr;
+  buffer_.clear();
+  free_buffer();
   open_record();
   answer(response);
 }
 
 void Connection::hand_over() {
   keep_ = parser_->keep_alive() && shared_.keeps_connections;
-  chunked_ = parser_->get().version() >= 11;
+  chunked_ = parser_->version >= 11;
   state_ = State::kWaiting;
   complete_ = false;
   set_busy(true);
   stream_.expires_never();
   open_record();
   HttpRequest request = std::move(request_);
-  request.body = std::move(parser_->get().body());
-  request.room = std::exchange(share_, nullptr);
+  request.body = std::move(parser_->body);
+  request.room = std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
+      std::exchange(head_share_, nullptr), std::exchange(share_, nullptr));
   parser_.reset();
+  free_buffer();
   watch();
   shared_.handler(std::move(request), shared_from_this());
+}
+
+// Of a large head, which no connection that is kept needs for the next one.
+void Connection::free_buffer() {
+  if (buffer_.capacity() > 2 * kBodyBytes) buffer_.shrink_to_fit();
 }
 
 // Between requests they mean nothing, and some clients send them behind a body.

@@ -6,8 +6,6 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/string_body.hpp>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -15,8 +13,9 @@
 #include <optional>
 #include <string>
 
-#include "server/http/body_room.h"
+#include "server/http/byte_room.h"
 #include "server/http/http_server.h"
+#include "server/http/request_parser.h"
 #include "server/http/wire.h"
 
 namespace ei::server {
@@ -29,7 +28,8 @@ inline std::chrono::milliseconds milliseconds(double seconds) {
 struct HttpShared {
   const HttpOptions options;
   HttpHandler handler;
-  BodyRoom bodies{options.all_body_bytes};
+  ByteRoom heads{options.all_head_bytes, int64_t{16} << 10};
+  ByteRoom bodies{options.all_body_bytes, int64_t{64} << 10};
   std::unique_ptr<TlsContext> tls{};  // null: plain
   std::atomic<int64_t> open{0};
   std::atomic<int64_t> busy{0};   // with a request whose answer is not complete
@@ -55,12 +55,14 @@ class Connection : public Reply, public std::enable_shared_from_this<Connection>
   enum class State { kReading, kWaiting, kAnswering, kStreaming, kLeaving, kClosed };
 
   void read_request();
-  void read_header();
-  void header_read(const Error& error);
+  void read_head();
+  void head_read();
   void take_head();
   void read_body();
-  void body_read(const Error& error);
+  // Reads on and calls `then`.
+  void await_more(void (Connection::*then)());
   void hand_over();
+  void free_buffer();
   void refuse(const Error& error);
   // The last answer of the connection: what follows cannot be told from this request's rest.
   void break_off(const HttpResponse& response);
@@ -95,11 +97,12 @@ class Connection : public Reply, public std::enable_shared_from_this<Connection>
   HttpShared& shared_;
   Wire stream_;
   boost::beast::flat_buffer buffer_;
-  std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;
+  std::optional<RequestParser> parser_;
   HttpRequest request_{};   // that is read, without its body
   bool head_only_ = false;  // its answer
   std::string origin_{};    // that its answer names (CORS)
-  std::shared_ptr<BodyRoom::Share> share_{};
+  std::shared_ptr<ByteRoom::Share> head_share_{};
+  std::shared_ptr<ByteRoom::Share> share_{};  // of its body
   boost::asio::steady_timer keep_alive_;
   boost::asio::steady_timer pace_;
   bool paced_ = false;    // the outbox waits for it

@@ -22,14 +22,15 @@ struct HttpOptions {
   int64_t body_bytes = int64_t{64} << 20;
   int64_t all_body_bytes = int64_t{256} << 20;  // of all that are here at a time, less 64 KiB of each; then 503
   int64_t header_bytes = int64_t{8} << 10;      // of one header, and of the request line
-  int header_count = 100;
-  int connections = 4096;              // more are closed at once
-  double read_s = 30;                  // for a request's headers, and as much for its body
-  double idle_s = 120;                 // for the next request on a connection that is kept
-  double write_s = 60;                 // for a client that does not read
-  double keep_alive_s = 10;            // silence in a stream after which a comment is sent
-  int64_t unread_bytes = 4 << 20;      // a client that lets more pile up is given up
-  std::vector<std::string> origins{};  // whose pages' scripts may ask (cors.h)
+  int header_count = 100;                       // trailers among them
+  int64_t all_head_bytes = int64_t{64} << 20;   // of all that are here at a time, less 16 KiB of each; then 503
+  int connections = 4096;                       // more are closed at once
+  double read_s = 30;                           // for a request's headers, and as much for its body
+  double idle_s = 120;                          // for the next request on a connection that is kept
+  double write_s = 60;                          // for a client that does not read
+  double keep_alive_s = 10;                     // silence in a stream after which a comment is sent
+  int64_t unread_bytes = 4 << 20;               // a client that lets more pile up is given up
+  std::vector<std::string> origins{};           // whose pages' scripts may ask (cors.h)
   // Both on the I/O thread: must not take long; may be null. The first looks at a request without its body, of which
   // nothing has been read: what it returns is the answer.
   std::function<std::optional<HttpResponse>(const HttpRequest& head)> gate{};

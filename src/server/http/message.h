@@ -19,7 +19,7 @@ struct HttpRequest {
   std::map<std::string, std::string> headers{};  // names in lower case
   std::string body{};
   std::string id{};                    // the client's X-Request-Id, or one of ours; its answer carries it
-  std::shared_ptr<const void> room{};  // what the body takes of the room for all bodies
+  std::shared_ptr<const void> room{};  // what it takes of the room for all heads and bodies
 
   // Empty where there is none.
   std::string header(const std::string& lower_case_name) const;
