@@ -16,6 +16,7 @@
 #include "server/api/keys.h"
 #include "server/api/text_shelf.h"
 #include "server/exceptions.h"
+#include "server/http/foreign_pages.h"
 #include "server/page.h"
 #include "server/text_lanes.h"
 
@@ -32,9 +33,16 @@ bool has_body(const HttpRequest& head) {
   return !head.header("transfer-encoding").empty() || (!length.empty() && length != "0");
 }
 
-// Who has no key is told so before a byte of the body is read.
+// Who has no key is told so before a byte of the body is read, and so are web pages where nobody needs one.
 std::function<std::optional<HttpResponse>(const HttpRequest& head)> gate_of(const ServerOptions& options) {
-  return [keys = options.keys, page = options.page](const HttpRequest& head) -> std::optional<HttpResponse> {
+  return [keys = options.keys, page = options.page,
+          http = options.http](const HttpRequest& head) -> std::optional<HttpResponse> {
+    if (keys.empty()) {
+      if (is_health(head)) return std::nullopt;
+      const std::string why = why_foreign(http, head);
+      if (why.empty()) return std::nullopt;
+      return ApiError{.status = 403, .type = "permission_error", .message = why}.to_response();
+    }
     if (may_enter(head, keys)) return std::nullopt;
     const bool of_page = page && head.method == "GET" && page_response(head.path).has_value();
     if ((is_health(head) || of_page) && !has_body(head)) return std::nullopt;

@@ -199,6 +199,40 @@ TEST(ServerLimits, APredictionThatTakesTooLongEndsWithALine) {
   EXPECT_EQ(server.post("/completion", body).json()["error"]["param"], "t_max_predict_ms");
 }
 
+// CORS keeps a page from the answer, not from what it asked for.
+TEST(ServerLimits, WithoutKeysNoPageOfOthersMayChangeAnythingOrBringItsOwnName) {
+  ServerOptions options = test_options();
+  const auto asked = [](const TestServer& server, const std::string& line, const std::string& headers) {
+    Client client(server.port());
+    client.send(line + " HTTP/1.1\r\n" + headers + "Content-Length: 0\r\n\r\n");
+    return client.read();
+  };
+  const std::string erase = "POST /slots/0?action=erase";
+  const std::string evil = "Host: localhost\r\nOrigin: http://evil.example\r\nContent-Type: text/plain\r\n";
+  {
+    const TestServer server(options);
+    const Answer refused = asked(server, erase, evil);
+    EXPECT_EQ(refused.status, 403) << refused.body;
+    EXPECT_EQ(refused.json()["error"]["type"], "permission_error") << refused.body;
+    EXPECT_NE(refused.body.find("--cors-origin"), std::string::npos) << refused.body;
+    EXPECT_EQ(asked(server, erase, "Host: localhost\r\nOrigin: http://localhost\r\n").status, 200) << "its own page";
+    EXPECT_EQ(asked(server, erase, "Host: localhost\r\n").status, 200) << "no page";
+    EXPECT_EQ(asked(server, "GET /v1/models", "Host: evil.example\r\n").status, 403) << "the name may be anybody's";
+    EXPECT_EQ(asked(server, "GET /", "Host: evil.example:8080\r\n").status, 403);
+    EXPECT_EQ(asked(server, "GET /health", "Host: evil.example\r\n").status, 200) << "tells nothing";
+    EXPECT_EQ(asked(server, "GET /v1/models", "Host: 127.0.0.1:8080\r\n").status, 200);
+    EXPECT_EQ(asked(server, "GET /v1/models", "").status, 200);
+  }
+  options.http.origins = {"http://evil.example"};
+  EXPECT_EQ(asked(TestServer(options), erase, evil).status, 200) << "the operator's word";
+  options.http.origins.clear();
+  options.keys = {"secret"};
+  const TestServer server(options);
+  EXPECT_EQ(asked(server, erase, evil).status, 401);
+  EXPECT_EQ(asked(server, erase, evil + "Authorization: Bearer secret\r\n").status, 200) << "whoever has the key";
+  EXPECT_EQ(asked(server, "GET /v1/models", "Host: a.example\r\nAuthorization: Bearer secret\r\n").status, 200);
+}
+
 TEST(ServerLimits, OtherOriginsPagesMayAskWhereTheOperatorNamesThem) {
   ServerOptions options = test_options();
   options.keys = {"secret"};
