@@ -130,6 +130,30 @@ TEST(ServerCache, LossyReadingNeverServesAsAnExactPrefix) {
   }
 }
 
+TEST(ServerCache, ASlotThatIsLargerThanTheCacheIsNotRestored) {
+  const kv::TempFolder folder;
+  ServerOptions options = test_options();
+  options.slot_save_path = folder.file("");
+  const json body = {{"prompt", long_text(600)}, {"n_predict", 1}, {"id_slot", 1}};
+  {
+    const TestServer server(options);
+    ASSERT_EQ(server.post("/completion", body).status, 200);
+    ASSERT_GT(server.post("/slots/1?action=save", {{"filename", "long"}}).json()["n_saved"], 500);
+  }
+  options.scheduler.cache_bytes = 1 << 20;
+  const TestServer server(options);
+  const json small = {{"prompt", "a b c d e f"}, {"n_predict", 1}, {"id_slot", 1}};
+  ASSERT_EQ(server.post("/completion", small).status, 200);
+  const auto held = [&] { return server.get("/slots").json()[1]["n_held"].get<int>(); };
+  const int before = held();
+  ASSERT_GT(before, 0);
+  const Answer answer = server.post("/slots/1?action=restore", {{"filename", "long"}});
+  EXPECT_EQ(answer.status, 400) << answer.body;
+  EXPECT_EQ(answer.json()["error"]["param"], "filename") << answer.body;
+  EXPECT_NE(answer.body.find("--cache-ram"), std::string::npos) << answer.body;
+  EXPECT_EQ(held(), before) << "what the slot held is there";
+}
+
 TEST(ServerCache, TheDiskHasFiguresOfItsOwn) {
   const kv::TempFolder folder;
   ServerOptions options = test_options();

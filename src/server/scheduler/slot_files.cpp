@@ -67,6 +67,11 @@ void Scheduler::restore_slot(int slot, std::string path, SlotDone done) {
     if (!store.exact()) return make_error(ErrorKind::kUsage, "%s holds a compressed cache", path.c_str());
     EI_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, tokens_of(note, path, store.next_position()));
     const auto count = static_cast<int64_t>(tokens.size());
+    constexpr double kMiB = 1 << 20;
+    if (store.bytes() > options_.cache_bytes)
+      return make_error(ErrorKind::kUsage,
+                        "%s holds %.1f MiB of keys and values, more than --cache-ram (%.1f MiB) keeps", path.c_str(),
+                        static_cast<double>(store.bytes()) / kMiB, static_cast<double>(options_.cache_bytes) / kMiB);
     hold(slot, {.tokens = std::move(tokens), .store = std::move(store)});
     publish();
     return count;
