@@ -91,7 +91,7 @@ constexpr const char* kChat = R"({
   "stream": false, "stream_options": {"include_usage": true}, "reasoning_format": "auto",
   "chat_template_kwargs": {"enable_thinking": false}, "add_generation_prompt": true, "continue_final_message": false,
   "max_completion_tokens": 1, "logprobs": true, "top_logprobs": 1, "logit_bias": {"5": 1}, "n": 1, "stop": ["x"],
-  "return_progress": true, "timings_per_token": true})";
+  "reasoning_effort": "low", "return_progress": true, "timings_per_token": true})";
 
 constexpr const char* kShapedChat = R"({"messages": [{"role": "user", "content": "a"}], "max_tokens": 1,
   "response_format": {"type": "json_schema", "json_schema": {"name": "s", "strict": true, "schema": {"type": "object",
@@ -154,7 +154,7 @@ TEST(ServerFields, OfMessagesAndResponsesMayHoldAnything) {
 TEST(ServerFields, OfTextsAndTokensMayHoldAnything) {
   const TestServer server(small_context(64));
   walk(server, "/v1/completions", R"({"prompt": [["a", 72], {"prompt_string": "b"}, {"prompt_parts": ["c", "d"]}],
-    "max_tokens": 1, "echo": false, "logprobs": 1, "suffix": "s", "best_of": 1, "stream": false})");
+    "max_tokens": 1, "echo": false, "logprobs": 1, "suffix": "", "best_of": 1, "stream": false})");
   walk(server, "/tokenize", R"({"content": "a", "add_special": true, "parse_special": true, "with_pieces": true})");
   walk(server, "/tokenize", R"({"prompt": "a", "add_special_tokens": true, "return_token_strs": true})");
   walk(server, "/detokenize", R"({"tokens": [72, 101]})");

@@ -66,6 +66,24 @@ TEST(ServerMistakes, AreAnsweredWithTheFieldNamed) {
   EXPECT_EQ(server.post("/completion", tolerated).status, 200);
 }
 
+// Of OpenAI's completions; llama-server has neither.
+TEST(ServerMistakes, CompletionsHaveNoSuffixAndNoBestOfMoreThanAreShown) {
+  const TestServer server;
+  const auto wrong = [&](const json& more) {
+    json body = {{"prompt", "a"}, {"max_tokens", 1}};
+    body.update(more);
+    const Answer answer = server.post("/v1/completions", body);
+    return answer.status == 200 ? std::string() : answer.json()["error"]["param"].get<std::string>();
+  };
+  EXPECT_EQ(wrong({{"suffix", "b"}}), "suffix");
+  EXPECT_EQ(wrong({{"suffix", 1}}), "suffix");
+  EXPECT_EQ(wrong({{"suffix", ""}}), "");
+  EXPECT_EQ(wrong({{"suffix", nullptr}, {"best_of", nullptr}}), "");
+  EXPECT_EQ(wrong({{"best_of", 2}}), "best_of");
+  EXPECT_EQ(wrong({{"best_of", 1}}), "");
+  EXPECT_EQ(wrong({{"best_of", 2}, {"n", 2}}), "");
+}
+
 // Every field that the server says it has, and those that are no settings.
 TEST(ServerMistakes, NoValueOfAnyFieldBreaksAnything) {
   const TestServer server;

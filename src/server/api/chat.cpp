@@ -1,4 +1,6 @@
 // The messages of a chat, and what a client may say about the shape of the answer.
+#include <algorithm>
+#include <cctype>
 #include <ctime>
 #include <string_view>
 #include <utility>
@@ -17,6 +19,22 @@ std::string date(const char* form) {
   return std::string(text, std::strftime(text, sizeof text, form, &local));
 }
 
+// OpenAI's: a variable of templates that know it; none: no thoughts at all. Its text is the prompt's, hence a word.
+void read_effort(Fields& fields, Json& variables) {
+  constexpr size_t kMostBytes = 32;
+  const std::string effort = fields.text("reasoning_effort");
+  const bool word = effort.size() <= kMostBytes && std::all_of(effort.begin(), effort.end(), [](unsigned char c) {
+                      return std::isalnum(c) != 0 || c == '_' || c == '-';
+                    });
+  if (!word) return fields.fail("reasoning_effort", "must be none, low, medium, high or another short word");
+  if (effort == "none") {
+    variables["enable_thinking"] = false;
+    variables.erase("reasoning_effort");
+  } else if (!effort.empty()) {
+    variables["reasoning_effort"] = effort;
+  }
+}
+
 // Further variables of the template: the date, whether to think, and what the request adds.
 Json template_variables(Fields& fields, const Api& api) {
   Json variables = {{"date_string", date("%d %b %Y")}, {"datetime", date("%b %d %Y")}};
@@ -28,6 +46,7 @@ Json template_variables(Fields& fields, const Api& api) {
       variables.update(*given);
     }
   }
+  read_effort(fields, variables);
   return variables;
 }
 
@@ -67,7 +86,8 @@ ChatPrompt read_chat(Fields& fields, const Call& call, ChatUse use) {
   }
   const Tools tools = read_tools(fields, api.calls);
   std::vector<text::Message> messages = read_messages(fields, call);
-  text::TemplateExtras extras{.variables = dump(template_variables(fields, api))};
+  const Json variables = template_variables(fields, api);
+  text::TemplateExtras extras{.variables = dump(variables)};
   const bool continues_asked = fields.flag("continue_final_message", false);
   const bool adds_asked = fields.flag("add_generation_prompt", !continues_asked);
   if (continues_asked && adds_asked)
@@ -104,8 +124,8 @@ ChatPrompt read_chat(Fields& fields, const Call& call, ChatUse use) {
     text = std::move(*rendered);
   }
   if (may_think && ends_with_think(text)) {
-    // A template that has every answer begin with a thought is told "off" by ending it at once.
-    if (api.options.reasoning == "off") extras.suffix = "</think>";
+    // A template that has every answer begin with a thought is told not to by ending it at once.
+    if (variables["enable_thinking"] == false) extras.suffix = "</think>";
     prompt.style.begins_thinking = extras.suffix.empty() && begun.empty();
   }
   PromptLimit limit(api.tokenizer(), api.context(), call.gone.get());

@@ -8,6 +8,7 @@ namespace ei::server {
 namespace {
 constexpr int kMostLogprobs = 100;
 constexpr int kMostTopLogprobs = 20;  // as OpenAI
+constexpr int64_t kMostBestOf = int64_t{1} << 31;
 
 // logprobs: a number (OpenAI's completions) or true with top_logprobs (its chat). llama.cpp's n_probs asks for as many
 // here as the first of them, not for the whole vocabulary: `top_logprobs` is an object, and to fill one takes n^2 / 2
@@ -23,6 +24,12 @@ void read_logprobs(Fields& fields, Params& params) {
     return take("n_probs", 0, kMostLogprobs);
   if (logprobs->is_boolean()) return take("top_logprobs", 1, kMostTopLogprobs);
   take("logprobs", 1, kMostLogprobs);
+}
+// Of OpenAI's completions, as llama-server does.
+void refuse_more_than_there_is(Fields& fields, const Params& params) {
+  if (!fields.text("suffix").empty()) fields.fail("suffix", "is not supported: leave it out");
+  if (fields.whole("best_of", 1, 1, kMostBestOf) > params.choices)
+    fields.fail("best_of", "is not supported: leave it out, or as many as 'n'");
 }
 }  // namespace
 
@@ -48,6 +55,7 @@ void route_text_completion(const Call& call) {
   TextRequest request;
   request.params = read_params(fields, call.api.options.limits, call.api.tokenizer());
   read_logprobs(fields, request.params);
+  refuse_more_than_there_is(fields, request.params);
   request.params.echo = fields.flag("echo", false);
   // OpenAI's 0 asks for the tokens' own log-probabilities alone.
   request.params.scores_prompt = request.params.echo && fields.has("logprobs");

@@ -148,10 +148,21 @@ class MessagesFormat : public Format {
   bool called_ = false;
 };
 
+// {"type": "enabled"} or "disabled" is said to the template, unless the request has its own word to it.
+void pass_on_thinking(Json& chat) {
+  const Json thinking = chat.value("thinking", Json(nullptr));
+  const Json type = thinking.is_object() ? thinking.value("type", Json(nullptr)) : Json(nullptr);
+  if (type != "enabled" && type != "disabled") return;
+  Json& variables = chat["chat_template_kwargs"];
+  if (variables.is_null()) variables = Json::object();
+  if (variables.is_object()) variables.emplace("enable_thinking", type == "enabled");
+}
+
 // The same chat in OpenAI's shape: `system` becomes the first message. Nobody has to have said anything: llama-server
 // answers an empty list, too.
 Json as_chat(const Json& body) {
   Json chat = body;
+  pass_on_thinking(chat);
   const Json system = body.value("system", Json(nullptr));
   Json messages = body.value("messages", Json(nullptr));
   if (!messages.is_array()) return chat;
@@ -162,10 +173,15 @@ Json as_chat(const Json& body) {
   return chat;
 }
 
-void check_system(Fields& fields) {
+void check_system_and_thinking(Fields& fields) {
   const Json* system = fields.find("system");
   if (system != nullptr && !system->is_string() && !system->is_array())
     fields.fail("system", "must be a text or a list of texts");
+  const Json* thinking = fields.find("thinking");
+  if (thinking == nullptr) return;
+  const Json type = thinking->is_object() ? thinking->value("type", Json(nullptr)) : Json(nullptr);
+  if (type != "enabled" && type != "disabled" && type != "adaptive")
+    fields.fail("thinking", "must be an object whose 'type' is enabled, disabled or adaptive");
 }
 }  // namespace
 
@@ -176,7 +192,7 @@ void route_messages(const Call& call) {
   Fields fields(chat);
   TextRequest request;
   if (!fields.has("max_tokens")) fields.fail("max_tokens", "is missing");
-  check_system(fields);
+  check_system_and_thinking(fields);
   request.params = read_params(fields, call.api.options.limits, call.api.tokenizer());
   request.params.choices = 1;
   request.params.forget_probabilities();
@@ -191,7 +207,7 @@ void route_count_messages(const Call& call) {
   if (body.error) return call.refuse(*body.error);
   const Json chat = as_chat(body.json);
   Fields fields(chat);
-  check_system(fields);
+  check_system_and_thinking(fields);
   const ChatPrompt prompt = read_chat(fields, call, ChatUse::kCount);
   if (fields.error()) return call.refuse(*fields.error());
   call.send(Json{{"input_tokens", prompt.tokens.size()}});

@@ -221,6 +221,8 @@ Json as_chat_of(const Json& body) {
   if (input.is_array())
     for (const Json& item : input) messages.push_back(as_message(item));
   chat["messages"] = std::move(messages);
+  const Json reasoning = body.value("reasoning", Json(nullptr));
+  if (reasoning.is_object() && reasoning.contains("effort")) chat["reasoning_effort"] = reasoning["effort"];
   return chat;
 }
 
@@ -235,10 +237,14 @@ void read_text_format(Fields& fields, Params& params) {
 
 // By the name that the client used.
 ApiError in_its_words(ApiError error) {
-  if (error.param != "messages") return error;
-  error.param = "input";
-  const std::string name = "'messages'";
-  if (error.message.starts_with(name)) error.message.replace(0, name.size(), "'input'");
+  const auto rename = [&](const std::string& chats, const std::string& its) {
+    if (error.param != chats) return;
+    error.param = its;
+    if (const std::string name = "'" + chats + "'"; error.message.starts_with(name))
+      error.message.replace(0, name.size(), "'" + its + "'");
+  };
+  rename("messages", "input");
+  rename("reasoning_effort", "reasoning.effort");
   return error;
 }
 }  // namespace
@@ -252,6 +258,8 @@ void route_responses(const Call& call) {
   if (input == nullptr) fields.fail("input", "is missing");
   if (input != nullptr && !input->is_string() && !input->is_array()) fields.fail("input", "must be a text or a list");
   fields.text("instructions");
+  if (const Json* reasoning = fields.find("reasoning"); reasoning != nullptr && !reasoning->is_object())
+    fields.fail("reasoning", "must be an object");
   if (fields.has("previous_response_id")) fields.fail("previous_response_id", "is not kept here: send all messages");
   if (fields.flag("background", false)) fields.fail("background", "is not there: nothing is kept between requests");
   TextRequest request;
