@@ -51,11 +51,12 @@ std::function<std::optional<HttpResponse>(const HttpRequest& head)> gate_of(cons
   };
 }
 
-const Route* find_route(const HttpRequest& request, bool* known_path) {
+// `allowed`: the methods that the path takes; empty: there is no such path.
+const Route* find_route(const HttpRequest& request, std::string* allowed) {
   for (const Route& route : routes()) {
     if (request.path != route.path) continue;
-    *known_path = true;
     if (request.method == route.method) return &route;
+    *allowed = route.method == std::string_view("GET") ? "GET, HEAD" : route.method;
   }
   return nullptr;
 }
@@ -124,7 +125,8 @@ void Server::Service::handle(HttpRequest request, const std::shared_ptr<Reply>& 
     if (draining) return refuse(unavailable("the server is stopping"));
     return reply->send({.body = R"({"status":"ok"})"});
   }
-  if (draining) return refuse(unavailable("the server is stopping"));
+  // Whoever watches sees it to its end.
+  if (draining && request.method != "GET") return refuse(unavailable("the server is stopping"));
   const auto asked = std::make_shared<Asked>(Asked{.request = std::move(request), .reply = reply});
   reply->on_gone([gone = asked->gone] { gone->cancel(); });
   post(TextLanes::lane_of(static_cast<int64_t>(asked->request.body.size())), asked);
@@ -152,11 +154,14 @@ void Server::Service::route(size_t lane, const std::shared_ptr<Asked>& asked) {
                   .most_bytes = TextLanes::kMostBytes[lane],
                   .read_elsewhere = [this, lane, &asked] { post(lane + 1, asked); }};
   if (request.path.starts_with("/slots/") && request.method == "POST") return route_slot_action(call);
-  bool known_path = false;
-  const Route* found = find_route(request, &known_path);
+  std::string allowed;
+  const Route* found = find_route(request, &allowed);
   if (found != nullptr) return found->run(call);
-  if (!known_path) return call.refuse(not_found(request.path));
-  call.refuse({.status = 405, .message = "this path does not take " + one_line(request.method).substr(0, 20)});
+  if (allowed.empty()) return call.refuse(not_found(request.path));
+  const ApiError error{.status = 405, .message = "this path does not take " + one_line(request.method).substr(0, 20)};
+  HttpResponse refused = error.to_response();
+  refused.headers.emplace_back("Allow", allowed);
+  call.reply->send(std::move(refused));
 }
 
 Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

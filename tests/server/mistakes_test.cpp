@@ -151,6 +151,8 @@ TEST(ServerMistakes, OfJsonAndHttpAreRefused) {
   EXPECT_EQ(body_status("{\"prompt\": \"a\", \"temperature\": NaN}"), 400);
   EXPECT_EQ(server.get("/nothing").status, 404);
   EXPECT_EQ(server.get("/completion").status, 405);
+  EXPECT_EQ(server.get("/completion").headers.at("allow"), "POST");
+  EXPECT_EQ(server.post("/slots", json::object()).headers.at("allow"), "GET, HEAD");
   EXPECT_EQ(server.get("/health").status, 200);
 }
 
@@ -343,6 +345,10 @@ TEST(ServerMistakes, WithoutAKeyOnlyHealthAnswers) {
   EXPECT_EQ(server.get("/v1/models", "Authorization: Bearer \r\n").status, 401);
   EXPECT_EQ(server.get("/v1/models", "Authorization: Bearer second\r\n").status, 200);
   EXPECT_EQ(server.get("/v1/models", "X-Api-Key: first\r\n").status, 200);
+  EXPECT_EQ(server.get("/v1/models", "Authorization: bearer second\r\n").status, 200);
+  EXPECT_EQ(server.get("/v1/models", "Authorization: BEARER second\r\n").status, 200);
+  EXPECT_EQ(server.get("/v1/models", "Authorization: Basic second\r\n").status, 401);
+  EXPECT_EQ(server.get("/v1/models", "Authorization: bearer SECOND\r\n").status, 401);
   EXPECT_FALSE(server.get("/health", "Origin: http://elsewhere\r\n").headers.contains("access-control-allow-origin"));
 }
 

@@ -261,16 +261,25 @@ TEST(ServerScheduling, HealthIsAnsweredAtOnceWhileAPromptIsRead) {
 }
 
 TEST(ServerScheduling, StoppingFinishesWhatIsUnderWay) {
-  TestServer server;
+  ServerOptions options = test_options();
+  options.metrics = true;
+  TestServer server(options);
   json answer;
   std::thread client([&] {
-    answer = server.post("/completion", {{"prompt", long_text(3000)}, {"n_predict", 8}, {"ignore_eos", true}}).json();
+    answer = server.post("/completion", {{"prompt", long_text(6000)}, {"n_predict", 8}, {"ignore_eos", true}}).json();
   });
   ASSERT_TRUE(server.becomes_busy());
   std::thread stopping([&] { server.server().drain(60); });
   while (server.get("/health").status == 200) {
   }
+  // While it is under way.
+  const int slots = server.get("/slots").status;
+  const int figures = server.get("/metrics").status;
+  const int fresh = server.post("/completion", {{"prompt", "a"}, {"n_predict", 1}}).status;
   stopping.join();
+  EXPECT_EQ(slots, 200) << "whoever watches sees the end";
+  EXPECT_EQ(figures, 200);
+  EXPECT_EQ(fresh, 503);
   client.join();
   EXPECT_EQ(answer["tokens_predicted"], 8) << answer;
 }

@@ -1,8 +1,21 @@
 #include "server/api/keys.h"
 
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+
 namespace ei::server {
 
 namespace {
+constexpr std::string_view kBearer = "bearer ";
+
+// The name of a scheme is the same in capitals.
+bool says_bearer(std::string_view authorization) {
+  return authorization.size() > kBearer.size() &&
+         std::equal(kBearer.begin(), kBearer.end(), authorization.begin(),
+                    [](char bearer, unsigned char c) { return bearer == std::tolower(c); });
+}
+
 bool same(const std::string& given, const std::string& key) {
   // The loop is as long as what was given, which the client knows anyway.
   unsigned difference = given.size() == key.size() ? 0 : 1;
@@ -16,9 +29,9 @@ bool same(const std::string& given, const std::string& key) {
 
 bool may_enter(const HttpRequest& request, const std::vector<std::string>& keys) {
   if (keys.empty()) return true;
-  constexpr std::string_view kBearer = "Bearer ";
-  std::string given = request.header("authorization");
-  given = given.starts_with(kBearer) ? given.substr(kBearer.size()) : request.header("x-api-key");
+  const std::string authorization = request.header("authorization");
+  const std::string given =
+      says_bearer(authorization) ? authorization.substr(kBearer.size()) : request.header("x-api-key");
   bool found = false;
   for (const std::string& key : keys) found = same(given, key) || found;
   return found && !given.empty();
