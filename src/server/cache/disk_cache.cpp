@@ -79,8 +79,12 @@ void DiskCache::scan() {
     Note note;
   };
   std::vector<Left> found;
-  for (const fs::directory_entry& entry : fs::directory_iterator(options_.folder, error)) {
-    if (entry.path().extension() != kEnding || !entry.is_regular_file(error)) continue;
+  // Its ++ would throw.
+  for (fs::directory_iterator next(options_.folder, error); !error && next != fs::directory_iterator();
+       next.increment(error)) {
+    const fs::directory_entry& entry = *next;
+    std::error_code ignored;
+    if (entry.path().extension() != kEnding || !entry.is_regular_file(ignored)) continue;
     const std::string path = entry.path().string();
     const Result<std::string> text = kv::Store::note(path, options_.model_hash);
     std::optional<Note> note = text.ok() ? parse_note(*text) : std::nullopt;
@@ -90,8 +94,8 @@ void DiskCache::scan() {
     }
     if (note->build != options_.build) continue;
     if (note->tokens.empty()) continue;
-    File file{.path = path, .bytes = static_cast<int64_t>(entry.file_size(error))};
-    found.push_back({.when = entry.last_write_time(error), .file = std::move(file), .note = std::move(*note)});
+    File file{.path = path, .bytes = static_cast<int64_t>(entry.file_size(ignored))};
+    found.push_back({.when = entry.last_write_time(ignored), .file = std::move(file), .note = std::move(*note)});
   }
   if (error) say("cannot read the folder " + options_.folder + ": " + error.message());
   std::sort(found.begin(), found.end(), [](const Left& a, const Left& b) { return a.when < b.when; });
