@@ -210,8 +210,8 @@ TEST_F(StoreFile, OfQ8IsRefusedByABackendThatDoesNotHoldIt) {
   EXPECT_NE(refusal(read_all(path_)).find("q8_0, which the fake backend does not hold"), std::string::npos);
 }
 
-TEST_F(StoreFile, HasNoNameBeforeItIsWholeAndTheRightsOfANewFileThen) {
-  const mode_t before = ::umask(027);
+TEST_F(StoreFile, HasNoNameBeforeItIsWholeAndIsItsOwnersAloneThen) {
+  const mode_t before = ::umask(0);
   {
     FileWriter writer(folder_.file("whole"));
     ASSERT_TRUE(writer.open().ok());
@@ -222,7 +222,7 @@ TEST_F(StoreFile, HasNoNameBeforeItIsWholeAndTheRightsOfANewFileThen) {
   ::umask(before);
   struct stat info {};
   ASSERT_EQ(::stat(folder_.file("whole").c_str(), &info), 0);
-  EXPECT_EQ(info.st_mode & 0777, 0640u);
+  EXPECT_EQ(info.st_mode & 0777, 0600u) << "it holds the tokens of a text";
   EXPECT_EQ(folder_.num_files(), 2);
 }
 
