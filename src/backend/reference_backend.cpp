@@ -190,6 +190,9 @@ class ReferenceStream : public Stream {
   bool chooses_slots() const override { return true; }
   void rate_slots(const kernels::RateSlotsParams& params) override { kernels::reference_rate_slots(params); }
   void choose_slots(const kernels::ChooseSlotsParams& params) override { kernels::reference_choose_slots(params); }
+  void leave_out_slots(const kernels::LeaveOutSlotsParams& params) override {
+    kernels::reference_leave_out_slots(params);
+  }
   void host(std::function<void()> job) override {
     if (!cancelled()) job();
   }

@@ -166,8 +166,9 @@ int64_t Compressor::most_slots(int64_t prompt, int64_t generated) const {
 int64_t Compressor::bytes_for(int64_t slots) const {
   // Attention and about as much again inside the kernel, or keys measured; scores per set, in a row and with their
   // ranks.
+  const int64_t keys = options().key_share > 0 ? method_->num_sets() + method_->shape().kv_heads : 0;
   const int64_t ratings = method_->needs().row_entropy ? int64_t{method_->shape().layers} : 0;  // of all layers at once
-  return slots * (2 * shape_.heads + (4 + ratings) * method_->num_sets()) * static_cast<int64_t>(sizeof(float)) +
+  return slots * (2 * shape_.heads + keys + (4 + ratings) * method_->num_sets()) * static_cast<int64_t>(sizeof(float)) +
          sums_.bytes_for(slots);
 }
 

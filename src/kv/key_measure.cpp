@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/check.h"
 
@@ -23,18 +24,28 @@ Status each_key(const Backend& backend, const KvView& view, const KvHeadView& he
     const void* page = head.key_pages[first / view.page_slots];
     EI_RETURN_IF_ERROR(backend.read_slots(shape, page, count, rows.data(), nullptr));
     for (int64_t row = 0; row < count; ++row) {
-      for (size_t d = 0; d < dim; ++d)
-        key[d] = load_element(rows.data(), host_type(view.key_type), row * view.head_dim + static_cast<int64_t>(d));
+      load_row(rows.data(), host_type(view.key_type), row * view.head_dim, view.head_dim, key.data());
       visit(first + row, key);
     }
   }
   return {};
 }
 
+// The sum of term(d), in lanes that do not wait for each other.
+template <typename Term>
+double sum_of(size_t dim, Term term) {
+  constexpr size_t kLanes = 8;
+  double lanes[kLanes] = {};
+  size_t d = 0;
+  for (; d + kLanes <= dim; d += kLanes)
+    for (size_t lane = 0; lane < kLanes; ++lane) lanes[lane] += term(d + lane);
+  for (; d < dim; ++d) lanes[d % kLanes] += term(d);
+  return std::accumulate(lanes, lanes + kLanes, 0.0);
+}
+
 float length_of(const std::vector<float>& key) {
-  double sum = 0;
-  for (const float one : key) sum += static_cast<double>(one) * static_cast<double>(one);
-  return static_cast<float>(std::sqrt(sum));
+  return static_cast<float>(std::sqrt(
+      sum_of(key.size(), [&](size_t d) { return static_cast<double>(key[d]) * static_cast<double>(key[d]); })));
 }
 
 // Lengths become cosines.
@@ -42,14 +53,15 @@ Status to_cosines(const Backend& backend, const KvView& view, const KvHeadView& 
   std::vector<double> mean(static_cast<size_t>(view.head_dim));
   EI_RETURN_IF_ERROR(each_key(backend, view, head, [&](int64_t slot, const std::vector<float>& key) {
     const auto length = static_cast<double>(measured[slot]);
-    for (size_t d = 0; d < key.size() && length > 0; ++d) mean[d] += static_cast<double>(key[d]) / length;
+    if (length == 0) return;
+    const double part = 1 / length;
+    for (size_t d = 0; d < key.size(); ++d) mean[d] += static_cast<double>(key[d]) * part;
   }));
   double mean_length = 0;
   for (const double one : mean) mean_length += one * one;
   mean_length = std::sqrt(mean_length);  // a cosine does not ask whether it is a sum or a mean
   return each_key(backend, view, head, [&](int64_t slot, const std::vector<float>& key) {
-    double product = 0;
-    for (size_t d = 0; d < key.size(); ++d) product += static_cast<double>(key[d]) * mean[d];
+    const double product = sum_of(key.size(), [&](size_t d) { return static_cast<double>(key[d]) * mean[d]; });
     const double lengths = static_cast<double>(measured[slot]) * mean_length;
     measured[slot] = lengths > 0 ? static_cast<float>(product / lengths) : 0.0f;
   });

@@ -88,6 +88,25 @@ TEST(SlotChoice, IsWhatTheHostWouldChoose) {
   }
 }
 
+TEST(SlotChoice, LeavesOutWhatWasChosenBefore) {
+  const std::unique_ptr<Backend> backend = create_backend("reference", {}).value();
+  const std::unique_ptr<Stream> stream = backend->new_stream(nullptr).value();
+  std::vector<float> ratings = {4, 9, 1, 7, 3, 2, 8};  // of sets of four, none and three
+  const std::vector<int64_t> slots = {4, 0, 3};
+  const std::vector<int32_t> counts = {2, 1, 1};
+  std::vector<int32_t> chosen(6, -1);
+  const auto choose = [&](int32_t* to) {
+    stream->choose_slots(
+        {.ratings = ratings.data(), .slots = slots, .counts = counts.data(), .chosen = to, .stride = 2});
+  };
+  choose(chosen.data());
+  EXPECT_EQ(chosen, (std::vector<int32_t>{1, 3, -1, -1, 2, -1}));
+  stream->leave_out_slots(
+      {.chosen = chosen.data(), .counts = counts.data(), .stride = 2, .slots = slots, .ratings = ratings.data()});
+  choose(chosen.data());
+  EXPECT_EQ(chosen, (std::vector<int32_t>{0, 2, -1, -1, 0, -1}));
+}
+
 // Presets of all methods, and stages over them.
 std::vector<policy::KvOptions> composed() {
   std::vector<policy::KvOptions> all;
@@ -109,6 +128,11 @@ std::vector<policy::KvOptions> composed() {
     variants[4].granularity = policy::KvGranularity::kHead;
     variants[5].kernel = 5;
   }
+  // A share of the slots by keys, the others by attention.
+  for (const policy::KvShare share : {policy::KvShare::kFlat, policy::KvShare::kAdaptive})
+    for (const policy::KvGranularity who : {policy::KvGranularity::kKvHead, policy::KvGranularity::kLayer})
+      for (const double part : {0.3, 0.9})
+        all.push_back({.rule = policy::KvRule::kLatent, .share = share, .key_share = part, .granularity = who});
   for (policy::KvOptions& options : all) {
     options.keep_slots(24);
     options.window = std::min(options.window, 6);

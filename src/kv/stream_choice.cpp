@@ -4,12 +4,14 @@
 #include <numeric>
 #include <vector>
 
+#include "kv/key_measure.h"
 #include "policy/kv/head_share.h"
+#include "policy/kv/ranking.h"
 
 namespace ei::kv {
 namespace {
 
-const ScratchSlot kMeasuredThere, kRatings, kChosen, kCounts;
+const ScratchSlot kMeasuredThere, kKeysThere, kRatings, kChosen, kCounts;
 constexpr int32_t kMostPooled = 1024;  // neighbours
 
 bool adaptive(const policy::KvOptions& options) { return options.share == policy::KvShare::kAdaptive; }
@@ -38,7 +40,7 @@ bool StreamChoice::by_attention() const {
   return !by_keys() && !needs.expected && !needs.accumulated;
 }
 
-bool StreamChoice::by_keys() const { return run_.method.needs().keys != policy::KeyMeasure::kNone; }
+bool StreamChoice::by_keys() const { return run_.method.scores_by_keys(); }
 
 int64_t StreamChoice::most_sets() const { return std::max(run_.method.num_sets(), run_.shape.kv_heads); }
 
@@ -52,12 +54,15 @@ Status StreamChoice::reserve(Stream& stream) {
     const int64_t rows = by_keys() ? run_.shape.kv_heads : run_.shape.heads;
     EI_ASSIGN_OR_RETURN(measured_, stream.scratch(kMeasuredThere, rows, run_.slots));
   }
+  if (shares_with_keys() && stream.measures_slots()) {
+    EI_ASSIGN_OR_RETURN(keys_, stream.scratch(kKeysThere, run_.shape.kv_heads, run_.slots));
+  }
   // A layer's budget is at most all slots of the others; a set's, where sets share unevenly, what all have together.
   most_ = std::min(run_.slots, run_.budgets.empty() ? run_.budget * layers
                                                     : *std::max_element(run_.budgets.begin(), run_.budgets.end()));
   if (adaptive(run_.method.options())) most_ = std::min(sets * run_.slots, most_ * sets);
-  EI_ASSIGN_OR_RETURN(float* chosen, stream.shared(kChosen, sets * most_));
-  EI_ASSIGN_OR_RETURN(float* counts, stream.shared(kCounts, layers * (sets + 1)));
+  EI_ASSIGN_OR_RETURN(float* chosen, stream.shared(kChosen, (shares_with_keys() ? 2 : 1) * sets * most_));
+  EI_ASSIGN_OR_RETURN(float* counts, stream.shared(kCounts, layers * counts_of_layer()));
   chosen_ = reinterpret_cast<int32_t*>(chosen);
   counts_ = reinterpret_cast<int32_t*>(counts);
   return {};
@@ -105,7 +110,7 @@ Status StreamChoice::record(Stream& stream, size_t index) {
   const std::vector<int64_t>& slots = sets.slots;
   const auto each = static_cast<int64_t>(slots.size());
   const auto base = static_cast<int32_t>(std::max<int64_t>(0, run_.budgets[index] - recent));
-  int32_t* counts = counts_ + static_cast<int64_t>(index) * (most_sets() + 1);
+  int32_t* counts = counts_ + static_cast<int64_t>(index) * counts_of_layer();
   stream.rate_slots({.scores = scores,
                      .stride = longest_head(view),
                      .group = by_keys() ? run_.shape.kv_heads / static_cast<int32_t>(each) : sets.group,
@@ -120,13 +125,52 @@ Status StreamChoice::record(Stream& stream, size_t index) {
     int32_t* total = counts + each;
     *total = static_cast<int32_t>(std::min(base * each, together[0]));
     stream.choose_slots({.ratings = ratings_, .slots = together, .counts = total, .chosen = chosen_, .stride = most_});
-    stream.host([this, slots, base, total, counts] { share_on_host(slots, base, *total, counts); });
+    stream.host([this, slots, base, total, counts] {
+      share_on_host(slots, base, *total, counts);
+      split_counts(static_cast<int64_t>(slots.size()), counts);
+    });
   } else {
     std::fill_n(counts, each, base);
+    split_counts(each, counts);
   }
   stream.choose_slots({.ratings = ratings_, .slots = slots, .counts = counts, .chosen = chosen_, .stride = most_});
+  if (shares_with_keys()) EI_RETURN_IF_ERROR(record_keys(stream, index, slots, counts));
   stream.host([this, index, slots, counts] { lists_on_host(index, slots, counts); });
   return {};
+}
+
+Status StreamChoice::record_keys(Stream& stream, size_t index, std::span<const int64_t> slots, const int32_t* counts) {
+  const KvView view = run_.view(index);
+  const int64_t longest = longest_head(view);
+  const float* keys = keys_.data;
+  if (stream.measures_slots()) {
+    score_keys(stream, view, policy::KeyMeasure::kCosine, {keys_.data, keys_.rows, longest, longest});
+  } else {
+    EI_ASSIGN_OR_RETURN(RateStep::Measured measured, rate_.measure(stream, index));
+    for (float& one : measured.keys) one = -one;
+    keys = static_cast<const float*>(stream.stage(measured.keys.data(), measured.keys.size() * sizeof(float)));
+  }
+  stream.rate_slots({.scores = keys,
+                     .stride = longest,
+                     .group = std::max(1, run_.shape.kv_heads / static_cast<int32_t>(slots.size())),
+                     .slots = slots,
+                     .ratings = ratings_});
+  stream.leave_out_slots({.chosen = chosen_, .counts = counts, .stride = most_, .slots = slots, .ratings = ratings_});
+  stream.choose_slots({.ratings = ratings_,
+                       .slots = slots,
+                       .counts = by_keys_of(counts),
+                       .chosen = chosen_ + most_sets() * most_,
+                       .stride = most_});
+  return {};
+}
+
+void StreamChoice::split_counts(int64_t sets, int32_t* counts) const {
+  if (!shares_with_keys()) return;
+  for (int64_t set = 0; set < sets; ++set) {
+    const auto by_keys = static_cast<int32_t>(policy::count_by_keys(run_.method.options(), counts[set]));
+    counts[set] -= by_keys;
+    by_keys_of(counts)[set] = by_keys;
+  }
 }
 
 void StreamChoice::share_on_host(std::span<const int64_t> slots, int32_t base, int32_t total, int32_t* counts) const {
@@ -142,6 +186,10 @@ void StreamChoice::lists_on_host(size_t index, std::span<const int64_t> slots, c
     const int64_t length = lengths[set * lengths.size() / slots.size()];
     const int32_t* from = chosen_ + static_cast<int64_t>(set) * most_;
     KeepList& list = lists.emplace_back(from, from + std::min<int64_t>(counts[set], slots[set]));
+    if (shares_with_keys()) {
+      const int32_t* others = from + most_sets() * most_;
+      list = policy::union_of(list, {others, others + std::min<int64_t>(by_keys_of(counts)[set], slots[set])});
+    }
     const auto best = static_cast<std::ptrdiff_t>(list.size());
     list.resize(list.size() + static_cast<size_t>(length - slots[set]));
     std::iota(list.begin() + best, list.end(), static_cast<int32_t>(slots[set]));

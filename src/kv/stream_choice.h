@@ -27,11 +27,20 @@ class StreamChoice {
 
  private:
   int64_t most_sets() const;
+  int64_t counts_of_layer() const { return 2 * most_sets() + 1; }
+  // Of counts of sets, those that go to keys.
+  int32_t* by_keys_of(int32_t* counts) const { return counts + most_sets() + 1; }
+  const int32_t* by_keys_of(const int32_t* counts) const { return counts + most_sets() + 1; }
   // Are scores attention of the observed queries, which AttentionStep measures?
   bool by_attention() const;
   bool by_keys() const;  // or made of keys, one for all heads of a kv_head?
   // Scores [heads, longest kv_head] of a layer, by keys [kv_heads, longest kv_head], in stream memory.
   Result<const float*> measure(Stream& stream, size_t index) const;
+  // Where a share goes to keys unlike the others: their ratings, without what is chosen by scores, and the choice.
+  Status record_keys(Stream& stream, size_t index, std::span<const int64_t> slots, const int32_t* counts);
+  bool shares_with_keys() const { return run_.method.options().key_share > 0 && !by_keys(); }
+  // So many of each set's slots go to keys.
+  void split_counts(int64_t sets, int32_t* counts) const;
   // Slots of each set that its layer's best slots, whichever set they belong to, leave it.
   void share_on_host(std::span<const int64_t> slots, int32_t base, int32_t total, int32_t* counts) const;
   void lists_on_host(size_t index, std::span<const int64_t> slots, const int32_t* counts);
@@ -40,9 +49,10 @@ class StreamChoice {
   const AttentionStep& attention_;
   const RateStep& rate_;
   Matrix measured_;            // of one layer, where the stream measures what scores are made of beside attention
+  Matrix keys_;                // of one layer, where the stream measures them beside what scores are made of
   float* ratings_ = nullptr;   // of all sets of one layer
   int32_t* chosen_ = nullptr;  // shared: of one layer, [sets, most_]
-  int32_t* counts_ = nullptr;  // shared: [layers, sets], and once more what all sets share
+  int32_t* counts_ = nullptr;  // shared: [layers, counts_of_layer()]: of sets, what all share, of sets by keys
   int64_t most_ = 0;
 };
 

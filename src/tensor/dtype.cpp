@@ -95,6 +95,15 @@ float load_element(const void* data, DType type, int64_t index) {
   return type == DType::kF16 ? f16_to_f32(bits) : bf16_to_f32(bits);
 }
 
+void load_row(const void* data, DType type, int64_t first, int64_t count, float* to) {
+  const auto each = [&](auto of) {
+    for (int64_t i = 0; i < count; ++i) to[i] = of(first + i);
+  };
+  if (type == DType::kF32) return each([&](int64_t i) { return static_cast<const float*>(data)[i]; });
+  if (type == DType::kBF16) return each([&](int64_t i) { return bf16_to_f32(static_cast<const uint16_t*>(data)[i]); });
+  each([&](int64_t i) { return load_element(data, type, i); });
+}
+
 void store_element(void* data, DType type, int64_t index, float value) {
   EI_CHECK(type != DType::kQ8_0);
   if (type == DType::kF32) {

@@ -43,6 +43,8 @@ float e4m3_to_f32(uint8_t code);
 
 // One element of a typed array, as float.
 float load_element(const void* data, DType type, int64_t index);
+// `count` elements from `first` on; of q8_0 both are whole blocks.
+void load_row(const void* data, DType type, int64_t first, int64_t count, float* to);
 // Not of q8_0, whose elements share a scale.
 void store_element(void* data, DType type, int64_t index, float value);
 // `count` elements; of q8_0 whole blocks: scale = largest / 127, codes rounded to nearest even.

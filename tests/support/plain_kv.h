@@ -176,6 +176,40 @@ class PlainKv {
     return pooled;
   }
 
+  // How unlike the mean key a set's keys are, in the mean over its kv_heads: the trace has cosines.
+  PlainScores unlike(int32_t layer, int32_t set) const {
+    PlainScores unlike;
+    for (int64_t slot = 0; slot < slots_outside(set, options_.window); ++slot) {
+      double sum = 0;
+      double heads = 0;
+      for (int32_t kv_head = 0; kv_head < trace_.shape.kv_heads; ++kv_head) {
+        if (!chooses_for(set, kv_head)) continue;
+        const auto at = static_cast<size_t>(kv_head * trace_.stride + slot);
+        sum -= static_cast<double>(trace_.keys[static_cast<size_t>(layer)][at]);
+        ++heads;
+      }
+      unlike.push_back(sum / heads);
+    }
+    return unlike;
+  }
+
+  // The best by scores, sinks among them, and a share for the most unlike of the others.
+  KeepList best_of(int32_t layer, int32_t set, const PlainScores& worth, int64_t count, int64_t length) const {
+    const auto by_keys = static_cast<int64_t>(std::round(options_.key_share * static_cast<double>(count)));
+    const int64_t others = std::min(by_keys, std::max<int64_t>(0, count - options_.sinks));
+    if (others == 0) return plain_keep(worth, count, length);
+    KeepList keep = plain_keep(worth, count - others, length);
+    PlainScores left = unlike(layer, set);
+    left.resize(worth.size());
+    for (const int32_t slot : keep)
+      if (static_cast<size_t>(slot) < left.size())
+        left[static_cast<size_t>(slot)] = -std::numeric_limits<double>::infinity();
+    for (const int32_t slot : plain_best(left, others))
+      if (std::find(keep.begin(), keep.end(), slot) == keep.end()) keep.push_back(slot);
+    std::sort(keep.begin(), keep.end());
+    return keep;
+  }
+
   // E of single queries and H of the mean attention, of the heads that are given.
   double entropy(int32_t layer, const std::vector<int32_t>& heads) const {
     double sum = 0;
@@ -287,7 +321,8 @@ class PlainKv {
       std::vector<bool> stays(static_cast<size_t>(trace_.lengths[static_cast<size_t>(kv_head)]));
       for (size_t set = 0; set < worth.size(); ++set) {
         if (!chooses_for(static_cast<int32_t>(set), kv_head)) continue;
-        for (const int32_t slot : plain_keep(worth[set], counts[set], static_cast<int64_t>(stays.size())))
+        for (const int32_t slot :
+             best_of(layer, static_cast<int32_t>(set), worth[set], counts[set], static_cast<int64_t>(stays.size())))
           stays[static_cast<size_t>(slot)] = true;
       }
       KeepList& keep = keeps.emplace_back();

@@ -87,4 +87,14 @@ void CudaStream::choose_slots(const kernels::ChooseSlotsParams& params) {
   });
 }
 
+void CudaStream::leave_out_slots(const kernels::LeaveOutSlotsParams& params) {
+  if (!open()) return;
+  if (together()) graph_.refuse();
+  std::vector<int64_t> slots(params.slots.begin(), params.slots.end());
+  submit([this, call = kernels::LeaveOutSlotsParams(params), slots = std::move(slots)]() mutable {
+    call.slots = slots;
+    return kernels::cuda::launch_leave_out_slots(call, stream_);
+  });
+}
+
 }  // namespace ei

@@ -30,4 +30,13 @@ struct ChooseSlotsParams {
   int64_t stride = 0;
 };
 
+// What was chosen of each set is rated last of all from now on, so that the next choice takes others.
+struct LeaveOutSlotsParams {
+  const int32_t* chosen = nullptr;  // as choose_slots wrote them
+  const int32_t* counts = nullptr;
+  int64_t stride = 0;
+  std::span<const int64_t> slots{};  // [sets]
+  float* ratings = nullptr;          // as rate_slots wrote them
+};
+
 }  // namespace ei::kernels

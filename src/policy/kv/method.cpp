@@ -19,6 +19,7 @@ KvNeeds KvMethod::needs() const {
                 .keys = scored_keys(),
                 .expected = scores_expected()};
   if (needs.row_entropy && needs.queries == QuerySource::kNone) needs.queries = options_.queries;
+  if (options_.key_share > 0 && !scores_by_keys()) needs.keys = KeyMeasure::kCosine;
   if (needs.queries != QuerySource::kAll) return needs;
   // The latest wait to be added up, and tell entropies meanwhile.
   needs.queries = QuerySource::kLast;
@@ -112,6 +113,18 @@ LayerSets KvMethod::sets_of(std::span<const int64_t> lengths, bool aligned, int6
   return layer;
 }
 
+SlotScores KvMethod::unlike_others(const LayerMeasures& measured, int32_t set, int32_t sets, int64_t slots) const {
+  const int64_t first = int64_t{set} * shape_.kv_heads / sets;
+  SlotScores keys(static_cast<size_t>(slots));
+  aggregate_group({.scores = measured.keys.data() + first * measured.stride,
+                   .stride = measured.stride,
+                   .group = std::max(1, shape_.kv_heads / sets),
+                   .slots = slots},
+                  GroupAggregate::kMean, keys);
+  std::transform(keys.begin(), keys.end(), keys.begin(), std::negate<>());
+  return keys;
+}
+
 LayerRating KvMethod::rate(const LayerMeasures& measured) const {
   const LayerScores scored = score(measured);
   LayerRating rating{.lengths = {measured.lengths.begin(), measured.lengths.end()}, .sets = {}};
@@ -127,6 +140,7 @@ LayerRating KvMethod::rate(const LayerMeasures& measured) const {
     const auto sinks = static_cast<std::ptrdiff_t>(std::min<int64_t>(options_.sinks, slots));
     std::fill_n(scores.begin(), sinks, std::numeric_limits<float>::max());
     rating.sets.push_back(std::move(scores));
+    if (options_.key_share > 0) rating.keys.push_back(unlike_others(measured, set, sets, slots));
   }
   const auto heads = static_cast<double>(measured.row_entropy.size());
   std::vector<double> different(static_cast<size_t>(sets));
@@ -172,7 +186,9 @@ std::vector<KeepList> KvMethod::choose(const LayerRating& rating, int64_t budget
   if (options_.share == KvShare::kDistinct) counts = share_by_weight(options_, rating.distinct, sets, base);
   std::vector<KeepList> lists;
   for (size_t set = 0; set < sets.size(); ++set)
-    lists.push_back(keep_best_and_recent(sets[set], counts[set], length_of(set)));
+    lists.push_back(rating.keys.empty() ? keep_best_and_recent(sets[set], counts[set], length_of(set))
+                                        : keep_best_of_both_and_recent(options_, sets[set], rating.keys[set],
+                                                                       counts[set], length_of(set)));
   return lists;
 }
 

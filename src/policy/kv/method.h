@@ -79,6 +79,7 @@ struct LayerSets {
 struct LayerRating {
   std::vector<int64_t> lengths;    // [kv_heads]
   std::vector<SlotScores> sets;    // [heads], [kv_heads] or one, by granularity
+  std::vector<SlotScores> keys{};  // of the same sets, where a share goes to keys unlike the others
   std::vector<double> distinct{};  // [sets], where asked for: exp(H - E), H and E as below but of a set's heads alone
   double entropy = 0;       // where asked for, the mean over the heads of the layer: of single queries' attention,
   double mean_entropy = 0;  // of the mean of all queries,
@@ -102,6 +103,8 @@ class KvMethod {
   KvNeeds needs() const;
   // Do the options fit this model?
   Status check() const;
+  // Are scores made of keys, one for all heads of a kv_head? Else keys may be measured for a share of the slots.
+  bool scores_by_keys() const { return scored_keys() != KeyMeasure::kNone; }
   // Slots per kv_head that a compression of a text of so many tokens leaves, in the mean.
   int64_t budget_at(int64_t tokens) const;
 
@@ -141,6 +144,9 @@ class KvMethod {
   virtual LayerScores score(const LayerMeasures& measured) const;
 
  private:
+  // Of a set's slots: how unlike their keys are to the mean direction of all.
+  SlotScores unlike_others(const LayerMeasures& measured, int32_t set, int32_t sets, int64_t slots) const;
+
   KvOptions options_;
   KvShape shape_;
 };

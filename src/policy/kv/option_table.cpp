@@ -147,6 +147,9 @@ std::vector<KvSpec> make_kv_table() {
               choice_field<O, GroupAggregate>(&O::aggregate,
                                               {{"mean", GroupAggregate::kMean}, {"max", GroupAggregate::kMax}}),
               kResearch),
+      kv_spec("kv-key-share", "", "X",
+              "share of the slots that goes to keys least like the others, which a later question may ask for",
+              scores_attention, real_field(&O::key_share, 0, 0.9)),
       kv_spec("kv-floor", "alpha", "X", "uneven shares: that of the budget that no kv_head and no layer goes below",
               shares_unevenly, real_field(&O::floor_share, 0, 1), kResearch),
       kv_spec(

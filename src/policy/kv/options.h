@@ -80,7 +80,8 @@ struct KvOptions {
   Pooling pooling = Pooling::kAverage;
   int32_t kernel = 5;  // slots pooled together, odd
   GroupAggregate aggregate = GroupAggregate::kMean;
-  int32_t sinks = 0;                  // first slots that always stay
+  double key_share = 0;  // of the slots that are chosen by attention: share that goes to keys unlike the others instead
+  int32_t sinks = 0;     // first slots that always stay
   KvLayers layers = KvLayers::kFlat;  // other than flat: `budget` is the mean over the layers
   double floor_share = 0.2;           // uneven shares: that of the flat budget nobody goes below; AdaKV's with GQA
   KvGranularity granularity = KvGranularity::kKvHead;

@@ -1,7 +1,9 @@
 #include "policy/kv/ranking.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -52,6 +54,22 @@ KeepList keep_best_and_recent(std::span<const float> scores, int64_t count, int6
   for (int64_t slot = static_cast<int64_t>(scores.size()); slot < length; ++slot)
     keep.push_back(static_cast<int32_t>(slot));
   return keep;
+}
+
+int64_t count_by_keys(const KvOptions& options, int64_t count) {
+  const int64_t share = std::llround(options.key_share * static_cast<double>(count));
+  return std::min(share, std::max<int64_t>(0, count - options.sinks));
+}
+
+KeepList keep_best_of_both_and_recent(const KvOptions& options, std::span<const float> scores,
+                                      std::span<const float> keys, int64_t count, int64_t length) {
+  const int64_t by_keys = count_by_keys(options, count);
+  std::vector<uint64_t> scratch;
+  KeepList best;
+  append_top_indices(scores, count - by_keys, scratch, best);
+  std::vector<float> others(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(scores.size()));
+  for (const int32_t slot : best) others[static_cast<size_t>(slot)] = std::numeric_limits<float>::quiet_NaN();
+  return union_of(best, keep_best_and_recent(others, by_keys, length));
 }
 
 KeepList union_of(const KeepList& a, const KeepList& b) {

@@ -33,6 +33,13 @@ SlotScores pooled_scores(const KvOptions& options, const GroupScores& scores);
 // first among equals.
 KeepList keep_best_and_recent(std::span<const float> scores, int64_t count, int64_t length);
 
+// How many of `count` slots go to the best by their keys, the other ones to the best by attention, sinks among them.
+int64_t count_by_keys(const KvOptions& options, int64_t count);
+
+// The same with the best by `keys` among those that were not best by `scores`: [at least scores.size()].
+KeepList keep_best_of_both_and_recent(const KvOptions& options, std::span<const float> scores,
+                                      std::span<const float> keys, int64_t count, int64_t length);
+
 // What either keeps.
 KeepList union_of(const KeepList& a, const KeepList& b);
 

@@ -39,6 +39,21 @@ TEST(Ranking, KeepsTheBestTheLowerOfEqualsAndTheRecent) {
   EXPECT_EQ(keep_best_and_recent(Floats{1, 2}, 0, 3), (KeepList{2}));
 }
 
+TEST(Ranking, GivesAShareToKeysAmongThoseThatAttentionLeaves) {
+  const Floats scores = {9, 1, 8, 2, 7, 0};
+  const Floats keys = {5, 4, 6, 1, 2, 3, 99};  // of the latest, which stay anyway, nobody asks
+  const auto keep = [&](double share, int64_t count, int32_t sinks = 0) {
+    return keep_best_of_both_and_recent({.key_share = share, .sinks = sinks}, scores, keys, count, 7);
+  };
+  EXPECT_EQ(keep(0.5, 4), (KeepList{0, 1, 2, 5, 6}))
+      << "0 and 2 by scores, 1 and 5 by keys, although 0 and 2 have more";
+  EXPECT_EQ(keep(0.25, 4), (KeepList{0, 1, 2, 4, 6}));
+  EXPECT_EQ(keep(0.9, 1), (KeepList{2, 6})) << "a whole number of slots";
+  EXPECT_EQ(keep(0.9, 1, 1), (KeepList{0, 6})) << "sinks come first";
+  EXPECT_EQ(keep(0.5, 20), (KeepList{0, 1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(keep_best_of_both_and_recent({.key_share = 0.5}, {}, {}, 4, 2), (KeepList{0, 1}));
+}
+
 TEST(Ranking, UnitesWhatEitherKeeps) {
   EXPECT_EQ(union_of({0, 3, 9}, {1, 3, 4}), (KeepList{0, 1, 3, 4, 9}));
   EXPECT_EQ(union_of({}, {2}), KeepList{2});

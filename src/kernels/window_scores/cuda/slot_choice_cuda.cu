@@ -63,6 +63,16 @@ __global__ void __launch_bounds__(kSelectThreads)
       [&](int32_t place, int32_t i) { to[place] = i; });
 }
 
+__global__ void __launch_bounds__(kThreads)
+    leave_out_kernel(LeaveOutSlotsParams params, const __grid_constant__ Sets sets, int32_t first_set) {
+  const auto set = static_cast<int32_t>(blockIdx.x);
+  const int32_t wanted = params.counts[first_set + set];
+  const int32_t count = wanted < sets.slots[set] ? wanted : sets.slots[set];
+  const int32_t* chosen = params.chosen + (first_set + set) * params.stride;
+  float* ratings = params.ratings + sets.begin[set];
+  for (auto i = static_cast<int32_t>(threadIdx.x); i < count; i += kThreads) ratings[chosen[i]] = nanf("");
+}
+
 // Calls launch(sets, first, count) for at most kMostSets sets at a time.
 template <typename Launch>
 void in_parts(std::span<const int64_t> slots, Launch launch) {
@@ -97,6 +107,13 @@ Status launch_choose_slots(const ChooseSlotsParams& params, void* stream) {
     choose_kernel<<<count, kSelectThreads, 0, static_cast<cudaStream_t>(stream)>>>(params, sets, first);
   });
   return launched("choose_slots");
+}
+
+Status launch_leave_out_slots(const LeaveOutSlotsParams& params, void* stream) {
+  in_parts(params.slots, [&](const Sets& sets, int32_t first, unsigned count) {
+    leave_out_kernel<<<count, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(params, sets, first);
+  });
+  return launched("leave_out_slots");
 }
 
 }  // namespace ei::kernels::cuda

@@ -11,5 +11,6 @@ inline constexpr int kMostSets = 256;  // of one launch
 
 Status launch_rate_slots(const RateSlotsParams& params, void* stream);
 Status launch_choose_slots(const ChooseSlotsParams& params, void* stream);
+Status launch_leave_out_slots(const LeaveOutSlotsParams& params, void* stream);
 
 }  // namespace ei::kernels::cuda

@@ -55,4 +55,14 @@ void reference_choose_slots(const ChooseSlotsParams& params) {
   }
 }
 
+void reference_leave_out_slots(const LeaveOutSlotsParams& params) {
+  float* ratings = params.ratings;
+  for (size_t set = 0; set < params.slots.size(); ++set) {
+    const int32_t* chosen = params.chosen + static_cast<int64_t>(set) * params.stride;
+    const auto count = std::min<int64_t>(params.counts[set], params.slots[set]);
+    for (int64_t i = 0; i < count; ++i) ratings[chosen[i]] = std::numeric_limits<float>::quiet_NaN();
+    ratings += params.slots[set];
+  }
+}
+
 }  // namespace ei::kernels
