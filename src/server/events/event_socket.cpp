@@ -14,6 +14,9 @@ namespace ei::server {
 namespace {
 constexpr auto kLook = std::chrono::milliseconds(50);
 constexpr std::string_view kTopic = "kv-events";
+// Messages that wait for one listener, beside what the system keeps for a connection; each may be as long as the texts
+// that it names.
+constexpr int kMostWaiting = 256;
 }  // namespace
 
 struct EventSocket::Impl {
@@ -66,10 +69,9 @@ Result<std::unique_ptr<EventSocket>> EventSocket::open(const std::string& addres
   if (impl->socket == nullptr) return make_error(ErrorKind::kRuntime, "no socket for KV events");
   const int every = 1;  // who comes back is told of, too
   const int linger = 0;
-  const int waiting = 100000;
   zmq_setsockopt(impl->socket, ZMQ_XPUB_VERBOSE, &every, sizeof every);
   zmq_setsockopt(impl->socket, ZMQ_LINGER, &linger, sizeof linger);
-  zmq_setsockopt(impl->socket, ZMQ_SNDHWM, &waiting, sizeof waiting);
+  zmq_setsockopt(impl->socket, ZMQ_SNDHWM, &kMostWaiting, sizeof kMostWaiting);
   if (zmq_bind(impl->socket, address.c_str()) != 0)
     return make_error(ErrorKind::kUsage, "cannot publish KV events on '%s': %s", address.c_str(),
                       zmq_strerror(zmq_errno()));

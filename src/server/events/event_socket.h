@@ -19,7 +19,8 @@ class EventSocket {
   ~EventSocket();
 
   const std::string& address() const;  // with the port
-  // As vLLM frames it: a topic, a number that counts up, the message. Never waits; who reads too slowly misses some.
+  // As vLLM frames it: a topic, a number that counts up, the message. Never waits; who reads too slowly misses some,
+  // and sees it in the numbers.
   void send(const std::string& message);
   // Called on a thread of the socket's own soon after somebody has come, or come back. Null: nobody any more; a call
   // that is under way has ended by then.
