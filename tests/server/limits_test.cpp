@@ -281,5 +281,24 @@ TEST(ServerLimits, OtherOriginsPagesMayAskWhereTheOperatorNamesThem) {
   EXPECT_FALSE(preflight(closed, "https://one.example").headers.contains("access-control-allow-origin"));
 }
 
+// Each value takes far more memory than its text: so many and no more, wherever they stand.
+TEST(ServerLimits, ABodyHasSoManyValuesAndNoMore) {
+  const TestServer server;
+  const auto answer_of = [&](const std::string& path, int lists) {
+    std::string body = R"({"max_tokens": 1, "prompt": "a", "input": "a", "content": "a", "tokens": [1],)";
+    body += R"("messages": [{"role": "user", "content": "a"}], "filename": "a", "x": [[])";
+    for (int i = 1; i < lists; ++i) body += ",[]";
+    Client client(server.port());
+    client.send(request_text("POST", path, body + "]}"));
+    return client.read();
+  };
+  for (const char* path : {"/completion", "/v1/chat/completions", "/v1/messages", "/v1/responses", "/tokenize"}) {
+    const Answer refused = answer_of(path, 1'100'000);
+    EXPECT_EQ(refused.status, 400) << path;
+    EXPECT_NE(refused.body.find("values"), std::string::npos) << refused.body;
+    EXPECT_EQ(answer_of(path, 100'000).status, 200) << path;
+  }
+}
+
 }  // namespace
 }  // namespace ei::server

@@ -13,10 +13,18 @@ constexpr int kMaxDepth = 64;
 constexpr int64_t kMaxLookups = 100'000'000;  // a fraction of a second
 constexpr size_t kMaxTextBytes = 4096;        // of each in a list of short texts
 
-// Members keep their order, so that to find one takes a walk along those before it: an object of n members is read in
-// n^2 / 2 steps. At most that many, of all objects together, which are not nested too deeply.
-int64_t lookups_of(std::string_view json) {
+constexpr int64_t kMaxValues = int64_t{2} << 20;  // each takes up to 100 bytes, however short it is written
+
+// What a text costs once it is read, if it is not nested too deeply.
+struct Cost {
+  // Members keep their order, so that to find one takes a walk along those before it: an object of n members is read in
+  // n^2 / 2 steps. At most that many, of all objects together.
   int64_t lookups = 0;
+  int64_t values = 1;  // at most so many: also those that a comma or a bracket only promises
+};
+
+Cost cost_of(std::string_view json) {
+  Cost cost;
   int64_t members[kMaxDepth + 1] = {};  // so far, of the objects that are open
   int depth = 0;
   bool in_string = false;
@@ -30,18 +38,23 @@ int64_t lookups_of(std::string_view json) {
     } else if (c == '{' || c == '[') {
       depth = std::min(depth + 1, kMaxDepth);
       members[depth] = 0;
+      ++cost.values;
+    } else if (c == ',') {
+      ++cost.values;
     } else if (c == '}' || c == ']') {
       depth = std::max(depth - 1, 0);
     } else if (c == ':') {
-      lookups += members[depth]++;
+      cost.lookups += members[depth]++;
     }
   }
-  return lookups;
+  return cost;
 }
 }  // namespace
 
 Json parse_inner(const std::string& text) {
-  if (text::json_depth(text) > kMaxDepth || lookups_of(text) > kMaxLookups) return Json(Json::value_t::discarded);
+  const Cost cost = cost_of(text);
+  if (text::json_depth(text) > kMaxDepth || cost.lookups > kMaxLookups || cost.values > kMaxValues)
+    return Json(Json::value_t::discarded);
   return Json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
 
@@ -51,7 +64,15 @@ Body parse_body(const std::string& text) {
     body.error = ApiError{.message = str_format("the body is nested deeper than %d levels", kMaxDepth)};
     return body;
   }
-  if (lookups_of(text) > kMaxLookups) {
+  const Cost cost = cost_of(text);
+  if (cost.values > kMaxValues) {
+    body.error =
+        ApiError{.message = str_format("the body has more than %lld JSON values: lists, their items, objects and "
+                                       "their members are counted",
+                                       static_cast<long long>(kMaxValues))};
+    return body;
+  }
+  if (cost.lookups > kMaxLookups) {
     body.error = ApiError{.message = str_format("the body has objects of too many members: to find them all takes more "
                                                 "than %lld steps, n^2 / 2 for one of n",
                                                 static_cast<long long>(kMaxLookups))};

@@ -160,17 +160,15 @@ void pass_on_thinking(Json& chat) {
 
 // The same chat in OpenAI's shape: `system` becomes the first message. Nobody has to have said anything: llama-server
 // answers an empty list, too.
-Json as_chat(const Json& body) {
-  Json chat = body;
-  pass_on_thinking(chat);
-  const Json system = body.value("system", Json(nullptr));
-  Json messages = body.value("messages", Json(nullptr));
-  if (!messages.is_array()) return chat;
-  if (messages.empty()) messages.push_back({{"role", "user"}, {"content", ""}});
-  chat["messages"] = Json::array();
-  if (!system.is_null()) chat["messages"].push_back({{"role", "system"}, {"content", system}});
-  for (Json& message : messages) chat["messages"].push_back(std::move(message));
-  return chat;
+Json as_chat(Json body) {
+  pass_on_thinking(body);
+  const auto given = body.find("messages");
+  if (given == body.end() || !given->is_array()) return body;
+  if (given->empty()) given->push_back({{"role", "user"}, {"content", ""}});
+  const auto system = body.find("system");
+  if (system != body.end() && !system->is_null())
+    given->insert(given->begin(), Json{{"role", "system"}, {"content", *system}});
+  return body;
 }
 
 void check_system_and_thinking(Fields& fields) {
@@ -186,9 +184,9 @@ void check_system_and_thinking(Fields& fields) {
 }  // namespace
 
 void route_messages(const Call& call) {
-  const Body body = parse_body(call.request.body);
+  Body body = parse_body(call.request.body);
   if (body.error) return call.refuse(*body.error);
-  const Json chat = as_chat(body.json);
+  const Json chat = as_chat(std::move(body.json));
   Fields fields(chat);
   TextRequest request;
   if (!fields.has("max_tokens")) fields.fail("max_tokens", "is missing");
@@ -203,9 +201,9 @@ void route_messages(const Call& call) {
 }
 
 void route_count_messages(const Call& call) {
-  const Body body = parse_body(call.request.body);
+  Body body = parse_body(call.request.body);
   if (body.error) return call.refuse(*body.error);
-  const Json chat = as_chat(body.json);
+  const Json chat = as_chat(std::move(body.json));
   Fields fields(chat);
   check_system_and_thinking(fields);
   const ChatPrompt prompt = read_chat(fields, call, ChatUse::kCount);

@@ -197,33 +197,43 @@ Json asked_of(const Json& body) {
           {"text", given("text", {{"format", {{"type", "text"}}}})}};
 }
 
+// A member, taken out of an item.
+Json taken(Json& item, const char* name, Json otherwise) {
+  const auto found = item.find(name);
+  return found == item.end() ? std::move(otherwise) : std::move(*found);
+}
+
 // Calls and their outputs are items beside the messages here.
-Json as_message(const Json& item) {
+Json as_message(Json item) {
   const Json type = item.is_object() ? item.value("type", Json(nullptr)) : Json(nullptr);
   if (type == "function_call_output")
-    return {{"role", "tool"},
-            {"content", item.value("output", Json(""))},
-            {"tool_call_id", item.value("call_id", Json(""))}};
+    return {{"role", "tool"}, {"content", taken(item, "output", "")}, {"tool_call_id", taken(item, "call_id", "")}};
   if (type != "function_call") return item;
-  const Json function = {{"name", item.value("name", Json(""))}, {"arguments", item.value("arguments", Json("{}"))}};
-  Json call = {{"type", "function"}, {"id", item.value("call_id", Json(""))}, {"function", function}};
+  Json function = {{"name", taken(item, "name", "")}, {"arguments", taken(item, "arguments", "{}")}};
+  Json call = {{"type", "function"}, {"id", taken(item, "call_id", "")}, {"function", std::move(function)}};
   return {{"role", "assistant"}, {"content", nullptr}, {"tool_calls", Json::array({std::move(call)})}};
 }
 
-// The same in the shape of a chat: `input` is a text or messages, `instructions` the system's.
-Json as_chat_of(const Json& body) {
-  Json chat = body;
+// The same in the shape of a chat: `input` is a text or messages, which move, `instructions` the system's.
+Json as_chat_of(Json body) {
   Json messages = Json::array();
-  if (const Json system = body.value("instructions", Json(nullptr)); system.is_string())
-    messages.push_back({{"role", "system"}, {"content", system}});
-  const Json input = body.value("input", Json(nullptr));
-  if (input.is_string()) messages.push_back({{"role", "user"}, {"content", input}});
-  if (input.is_array())
-    for (const Json& item : input) messages.push_back(as_message(item));
-  chat["messages"] = std::move(messages);
+  if (const auto system = body.find("instructions"); system != body.end() && system->is_string())
+    messages.push_back({{"role", "system"}, {"content", *system}});
+  if (const auto input = body.find("input"); input != body.end()) {
+    if (input->is_string()) messages.push_back({{"role", "user"}, {"content", std::move(*input)}});
+    if (input->is_array())
+      for (Json& item : *input) messages.push_back(as_message(std::move(item)));
+  }
+  body["messages"] = std::move(messages);
   const Json reasoning = body.value("reasoning", Json(nullptr));
-  if (reasoning.is_object() && reasoning.contains("effort")) chat["reasoning_effort"] = reasoning["effort"];
-  return chat;
+  if (reasoning.is_object() && reasoning.contains("effort")) body["reasoning_effort"] = reasoning["effort"];
+  return body;
+}
+
+const char* wrong_input(const Json& body) {
+  const auto input = body.find("input");
+  if (input == body.end() || input->is_null()) return "is missing";
+  return input->is_string() || input->is_array() ? nullptr : "must be a text or a list";
 }
 
 // The answer's shape: text.format, a schema beside its type.
@@ -250,13 +260,12 @@ ApiError in_its_words(ApiError error) {
 }  // namespace
 
 void route_responses(const Call& call) {
-  const Body body = parse_body(call.request.body);
+  Body body = parse_body(call.request.body);
   if (body.error) return call.refuse(*body.error);
-  const Json chat = as_chat_of(body.json);
+  const char* wrong = wrong_input(body.json);
+  const Json chat = as_chat_of(std::move(body.json));
   Fields fields(chat);
-  const Json* input = fields.find("input");
-  if (input == nullptr) fields.fail("input", "is missing");
-  if (input != nullptr && !input->is_string() && !input->is_array()) fields.fail("input", "must be a text or a list");
+  if (wrong != nullptr) fields.fail("input", wrong);
   fields.text("instructions");
   if (const Json* reasoning = fields.find("reasoning"); reasoning != nullptr && !reasoning->is_object())
     fields.fail("reasoning", "must be an object");
@@ -269,7 +278,7 @@ void route_responses(const Call& call) {
   read_text_format(fields, request.params);
   if (!fields.error()) take_chat(fields, read_chat(fields, call, ChatUse::kAnswer), request);
   if (fields.error()) return call.refuse(in_its_words(*fields.error()));
-  request.format = std::make_unique<ResponsesFormat>(facts_of(call.api, "resp_"), request.params, asked_of(body.json));
+  request.format = std::make_unique<ResponsesFormat>(facts_of(call.api, "resp_"), request.params, asked_of(chat));
   submit(call, std::move(request));
 }
 
