@@ -62,7 +62,7 @@ TEST(ServerThreads, OfComputingOutlivesWhoeverThrowsAndCountsEveryTaskOnce) {
   Task unknown = short_task(throwing);
   unknown.method.method = "nothing";
   for (const Task& task : {gone, late, unknown, short_task(throwing)}) EXPECT_TRUE(scheduler.submit({task}));
-  scheduler.erase_slot(0, [](const Result<int64_t>&) { throw std::bad_alloc(); });
+  EXPECT_TRUE(scheduler.ask_slot({.done = [](const Result<int64_t>&) { throw std::bad_alloc(); }}));
   const auto whole = std::make_shared<CountingSink>();
   EXPECT_TRUE(scheduler.submit({short_task(whole)}));
   EXPECT_TRUE(comes_true([&] { return whole->answered == 1 && throwing->refused == 4; })) << throwing->refused;
@@ -77,10 +77,10 @@ TEST(ServerThreads, AreNotIdleWhileSomethingIsDoneToASlot) {
   Scheduler scheduler(test_engine(), {});
   std::promise<void> begun;
   std::promise<void> goes_on;
-  scheduler.erase_slot(0, [&](const Result<int64_t>&) {
+  EXPECT_TRUE(scheduler.ask_slot({.done = [&](const Result<int64_t>&) {
     begun.set_value();
     goes_on.get_future().wait();
-  });
+  }}));
   begun.get_future().wait();
   EXPECT_FALSE(scheduler.idle());
   goes_on.set_value();

@@ -1,7 +1,8 @@
-// For tests: a backend with so much memory for KV pages and no more.
+// For tests: a backend with so much memory for KV pages and no more, which can be held while rows are read for a file.
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -15,6 +16,7 @@ class LimitedBackend final : public Backend {
     std::atomic<int64_t> live{0};
     std::atomic<int64_t> limit{int64_t{1} << 60};
     std::atomic<int64_t> refusals{0};
+    std::function<void()> on_read{};  // of rows by the host; null: nobody asks
   };
 
   LimitedBackend(std::unique_ptr<Backend> inner, std::shared_ptr<Memory> memory)
@@ -80,6 +82,7 @@ class LimitedBackend final : public Backend {
   }
   Status read_slots(const KvPageShape& shape, const void* page, int64_t count, void* keys,
                     void* values) const override {
+    if (memory_->on_read) memory_->on_read();
     return inner_->read_slots(shape, page, count, keys, values);
   }
   Status write_slots(const KvPageShape& shape, void* page, int64_t count, const void* keys,

@@ -38,7 +38,11 @@ void route_slot_action(const Call& call) {
       reply->send({.body = dump(json)});
     };
   };
-  if (action == "erase") return api.scheduler.erase_slot(id, answer("n_erased", "erase_ms", ""));
+  const auto ask = [&](SlotWork::Kind kind, const std::string& path, SlotWork::Done done) {
+    SlotWork work{.kind = kind, .slot = id, .path = path, .gone = call.gone, .done = std::move(done)};
+    if (!api.scheduler.ask_slot(std::move(work))) call.refuse(too_busy(1));
+  };
+  if (action == "erase") return ask(SlotWork::Kind::kErase, "", answer("n_erased", "erase_ms", ""));
   if (action != "save" && action != "restore")
     return call.refuse(invalid_field("action", "must be save, restore or erase"));
   if (api.options.slot_save_path.empty())
@@ -49,8 +53,8 @@ void route_slot_action(const Call& call) {
   const std::string name = fields.text("filename");
   if (!is_file_name(name)) return call.refuse(invalid_field("filename", "must be a plain file name"));
   const std::string path = (std::filesystem::path(api.options.slot_save_path) / name).string();
-  if (action == "save") return api.scheduler.save_slot(id, path, answer("n_saved", "save_ms", name));
-  api.scheduler.restore_slot(id, path, answer("n_restored", "restore_ms", name));
+  if (action == "save") return ask(SlotWork::Kind::kSave, path, answer("n_saved", "save_ms", name));
+  ask(SlotWork::Kind::kRestore, path, answer("n_restored", "restore_ms", name));
 }
 
 }  // namespace ei::server

@@ -46,6 +46,7 @@ Scheduler::~Scheduler() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
+    for (const SlotWork& work : slot_at_work_) work.gone->cancel();
   }
   wake_.notify_all();
   thread_.join();
@@ -88,7 +89,8 @@ void Scheduler::post(std::function<void()> job) {
 
 bool Scheduler::idle() const {
   const std::lock_guard lock(mutex_);
-  return waiting_.empty() && active_ == 0 && jobs_.empty() && !at_job_;
+  return waiting_.empty() && active_ == 0 && jobs_.empty() && !at_job_ && slot_waiting_.empty() &&
+         slot_at_work_.empty();
 }
 
 std::vector<SlotFigures> Scheduler::slots() const {
@@ -114,6 +116,7 @@ void Scheduler::run() {
 
 bool Scheduler::turn() {
   run_jobs();
+  work_on_slots();
   drop_cancelled();
   admit();
   if (Running* running = next(); running != nullptr) {
@@ -121,12 +124,13 @@ bool Scheduler::turn() {
     return true;
   }
   std::unique_lock lock(mutex_);
-  if (stopping_) return false;
+  if (stopping_ && slot_at_work_.empty()) return false;
   const auto something = [&] {
-    return stopping_ || !jobs_.empty() ||
+    const bool for_slots = slot_at_work_.empty() ? stopping_ || !slot_waiting_.empty() : slot_filed_;
+    return for_slots || !jobs_.empty() ||
            std::any_of(waiting_.begin(), waiting_.end(), [&](const Waiting& one) { return may_begin(one); });
   };
-  if (waiting_.empty()) {
+  if (waiting_.empty() && slot_waiting_.empty()) {
     wake_.wait(lock, something);
   } else {  // all for the disk, and nobody tells when a client goes or a time is over
     wake_.wait_for(lock, kLookAgain, something);

@@ -26,7 +26,9 @@
 #include "server/scheduler/figures.h"
 #include "server/scheduler/pace.h"
 #include "server/scheduler/running.h"
+#include "server/scheduler/slot_work.h"
 #include "server/scheduler/task.h"
+#include "server/text_thread.h"
 
 namespace ei::server {
 
@@ -53,11 +55,9 @@ class Scheduler {
   // Takes the tasks of one request, all or none: false when the queue is full. The second and later ones begin where
   // the first has read their common prompt.
   bool submit(std::vector<Task> tasks);
-  // What a slot holds; they call back on the compute thread.
-  using SlotDone = std::function<void(Result<int64_t> tokens)>;
-  void save_slot(int slot, std::string path, SlotDone done);
-  void restore_slot(int slot, std::string path, SlotDone done);
-  void erase_slot(int slot, SlotDone done);
+  // Something to be done with what a slot holds, behind what was asked before. Files are written and read on a thread
+  // of their own. False when as many wait as requests may.
+  bool ask_slot(SlotWork work);
 
   // No task waits or runs, and nothing is done to a slot.
   bool idle() const;
@@ -117,7 +117,11 @@ class Scheduler {
   void tell_all_held();
   void publish();
   void post(std::function<void()> job);
-  void post_for(SlotDone done, std::function<Result<int64_t>()> job);
+  void work_on_slots();
+  void drop_slot_work();
+  bool begin_slot_work(SlotWork& work);
+  void file_slot(SlotWork& work);  // on the thread for that
+  Result<int64_t> end_slot_work(SlotWork& work);
 
   const Engine& engine_;
   const SchedulerOptions options_;
@@ -133,13 +137,17 @@ class Scheduler {
   std::condition_variable wake_;
   std::list<Waiting> waiting_;
   std::deque<std::function<void()>> jobs_;
+  std::list<SlotWork> slot_waiting_;
+  std::list<SlotWork> slot_at_work_;  // at most one; its thread's while its file is written or read
+  bool slot_filed_ = false;           // that is over
   uint64_t next_id_ = 1;
   int64_t active_ = 0;
   bool at_job_ = false;
   bool stopping_ = false;
   std::vector<SlotFigures> figures_;
   Totals totals_;
-  DiskCache disk_;  // behind what it posts to
+  DiskCache disk_;            // behind what it posts to
+  TextThread slot_files_{1};  // likewise
 
   std::thread thread_;  // last: it uses everything above
 };
