@@ -46,6 +46,7 @@ class Generation {
   // kFeeding, with the next logits there: chooses the token that the next sample() will take. It looks at nothing but
   // logits and sampler, so that it may run beside those of other sessions. Does not throw.
   void choose() noexcept;
+  bool chose() const { return chosen_.has_value() || choice_failed_; }
   // kFeeding: gives the sampled token to the session.
   Status feed();
   // The same where somebody else has fed last_token(), with what came of it.

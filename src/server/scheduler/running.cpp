@@ -119,13 +119,45 @@ Status Running::sample() {
   return {};
 }
 
-DecodeBatch::Feed Running::feed() {
-  return {.session = session_.get(), .token = generation_->last_token(), .then = [this] { generation_->choose(); }};
+DecodeBatch::Feed Running::feed(SamplingTime& sampling) {
+  own_ = {};
+  return {
+      .session = session_.get(), .token = generation_->last_token(), .then = [this, &sampling] { choose(sampling); }};
 }
 
-void Running::fed(const Status& status) try {
+// On any thread of the pass.
+void Running::choose(SamplingTime& sampling) {
+  if (!sampling.begin()) return;
+  const OwnTime start = OwnTime::now();
+  generation_->choose();
+  own_.add_since(start);
+  sampling.end(own_.cpu_s);
+}
+
+void Running::fed(const Status& status) {
+  const OwnTime start = OwnTime::now();
+  take_fed(status);
+  own_.add_since(start);
+}
+
+void Running::take_fed(const Status& status) try {
   const Status taken = generation_->fed(status);
   if (!taken.ok()) return fail(taken.error());
+  if (generation_->stage() == Generation::Stage::kSampling && !generation_->chose()) return;
+  take_sampled();
+} catch (const std::exception& error) {
+  fail(error_of(error));
+}
+
+void Running::choose_late() try {
+  const OwnTime start = OwnTime::now();
+  take_sampled();
+  own_.add_since(start);
+} catch (const std::exception& error) {
+  fail(error_of(error));
+}
+
+void Running::take_sampled() {
   if (generation_->stage() == Generation::Stage::kSampling) {
     const Status sampled = sample();
     if (!sampled.ok()) return fail(sampled.error());
@@ -133,8 +165,6 @@ void Running::fed(const Status& status) try {
   if (task_.deadline_s > 0 && now_s() > task_.deadline_s && generation_->stage() != Generation::Stage::kFinished)
     generation_->stop(Generation::Ending::kLength);
   if (generation_->stage() == Generation::Stage::kFinished) end();
-} catch (const std::exception& error) {
-  fail(error_of(error));
 }
 
 void Running::end() {

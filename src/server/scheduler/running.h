@@ -14,6 +14,7 @@
 #include "engine/generation.h"
 #include "engine/session.h"
 #include "server/scheduler/pace.h"
+#include "server/scheduler/pass_shares.h"
 #include "server/scheduler/task.h"
 
 namespace ei::server {
@@ -48,9 +49,13 @@ class Running {
   // there is no memory for it and `make_room` has some to give, it is tried again.
   void read(int64_t most, const std::function<bool()>& make_room);
   // Behind its prompt: the token that goes through the model next, and what is done with what came of it. The next one
-  // is sampled and sent.
-  DecodeBatch::Feed feed();
+  // is sampled and sent, unless the samplers of the pass (`sampling`, until fed()) have had their time.
+  DecodeBatch::Feed feed(SamplingTime& sampling);
   void fed(const Status& status);
+  // Then it is done in a turn of its own.
+  bool owes_token() const { return !ended_ && generation_->stage() == Generation::Stage::kSampling; }
+  void choose_late();
+  const OwnTime& own_time() const { return own_; }
   // Between the last step's token and the one before it; once.
   std::optional<double> take_gap() { return std::exchange(gap_s_, std::nullopt); }
   void fail(const Error& error);
@@ -70,6 +75,9 @@ class Running {
   Session::LogitsFn prompt_logits();
   void trace(bool at_end);
   Status sample();
+  void choose(SamplingTime& sampling);
+  void take_fed(const Status& status);
+  void take_sampled();
   void end();
 
   uint64_t id_;
@@ -78,6 +86,7 @@ class Running {
   std::unique_ptr<Session> session_;
   std::unique_ptr<Generation> generation_;
   TaskReport report_{};
+  OwnTime own_{};
   double start_s_ = 0;
   double first_token_s_ = 0;
   std::optional<double> gap_s_{};

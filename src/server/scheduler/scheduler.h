@@ -25,6 +25,7 @@
 #include "server/events/kv_events.h"
 #include "server/scheduler/figures.h"
 #include "server/scheduler/pace.h"
+#include "server/scheduler/pass_shares.h"
 #include "server/scheduler/running.h"
 #include "server/scheduler/slot_work.h"
 #include "server/scheduler/task.h"
@@ -103,6 +104,8 @@ class Scheduler {
   void step(Running& running);
   void read(Running& running);
   void generate(Running& first);
+  void choose_late(Running& running);
+  std::vector<Running*> pass_of(Running& first);
   void retry_without_memory(std::span<DecodeBatch::Feed> feeds);
   bool make_room();
   void stepped(std::span<Running* const> tasks);
@@ -132,6 +135,7 @@ class Scheduler {
   PrefixCache cache_;
   KvEvents events_{};
   Pace last_pace_{};  // of whoever read last: where a prompt begins
+  PassShares shares_{};
 
   mutable std::mutex mutex_;  // of what follows
   std::condition_variable wake_;

@@ -69,18 +69,29 @@ void Scheduler::read(Running& running) {
 }
 
 // A token of `first`, and of all others that are behind their prompts: they cost little more together.
-void Scheduler::generate(Running& first) {
-  std::vector<Running*> tasks = {&first};
+std::vector<Running*> Scheduler::pass_of(Running& first) {
+  std::vector<Running*> others;
   for (const Slot& slot : slots_) {
     Running* other = slot.running.get();
-    if (other != nullptr && other != &first && !other->reading()) tasks.push_back(other);
+    if (other != nullptr && other != &first && !other->reading() && !other->owes_token()) others.push_back(other);
   }
-  std::sort(tasks.begin() + 1, tasks.end(), [](const Running* a, const Running* b) { return a->vtime < b->vtime; });
-  if (tasks.size() > DecodeBatch::kMost) tasks.resize(DecodeBatch::kMost);
+  std::sort(others.begin(), others.end(), [](const Running* a, const Running* b) { return a->vtime < b->vtime; });
+  std::vector<Running*> tasks = {&first};
+  PassShares::Guests guests(shares_, first.own_time());
+  for (Running* other : others)
+    if (tasks.size() < DecodeBatch::kMost && guests.joins(other->own_time())) tasks.push_back(other);
+  return tasks;
+}
+
+void Scheduler::generate(Running& first) {
+  if (first.owes_token()) return choose_late(first);
+  const std::vector<Running*> tasks = pass_of(first);
   const double start = now_s();
+  SamplingTime sampling;
   std::vector<DecodeBatch::Feed> feeds;
+  std::vector<OwnTime> own(tasks.size());  // all memory before the pass
   feeds.reserve(tasks.size());
-  for (Running* task : tasks) feeds.push_back(task->feed());
+  for (Running* task : tasks) feeds.push_back(task->feed(sampling));
   try {
     batch_.decode(feeds);
     retry_without_memory(feeds);
@@ -88,11 +99,23 @@ void Scheduler::generate(Running& first) {
     // Whose token went through the model nobody knows.
     for (DecodeBatch::Feed& feed : feeds) feed.status = error_of(error);
   }
-  for (size_t i = 0; i < tasks.size(); ++i) tasks[i]->fed(feeds[i].status);
-  // Each is charged with the whole pass: it would have taken as long without the others.
-  const double took = now_s() - start;
-  for (Running* task : tasks) task->vtime += took * kTokenCharge * charge_of(*task);
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    tasks[i]->fed(feeds[i].status);
+    own[i] = tasks[i]->own_time();
+  }
+  shares_.saw(sampling.most_at_once());
+  shares_.took(now_s() - start, own);
+  for (Running* task : tasks) task->vtime += shares_.charge(task->own_time(), kTokenCharge) * charge_of(*task);
   stepped(tasks);
+}
+
+// The samplers of its last pass had had their time before it was this one's turn.
+void Scheduler::choose_late(Running& running) {
+  const double start = now_s();
+  running.choose_late();
+  running.vtime += (now_s() - start) * charge_of(running);
+  Running* const one[] = {&running};
+  stepped(one);
 }
 
 // Who found no room for a token has another try once something held was given up; the failed one changed nothing.
