@@ -73,7 +73,8 @@ struct Server::Service {
             .shelf = shelf,
             .chat = chat,
             .calls = chat ? call_style_of(*chat) : CallStyle::kWrapped,
-            .started = started} {}
+            .started = started,
+            .long_answers = [this](std::function<void()> job) { return answers.post(std::move(job)); }} {}
 
   // A request, and who waits for its answer.
   struct Asked {
@@ -88,6 +89,7 @@ struct Server::Service {
   void route(size_t lane, const std::shared_ptr<Asked>& asked);
 
   const ServerOptions options;
+  TextThread answers{kWaitingTexts};  // behind whom the scheduler goes, which leaves answers there
   Scheduler scheduler;
   TextShelf shelf{};
   const Api api;
@@ -218,7 +220,9 @@ void Server::drain(double most_s) {
   const double end = now_s() + most_s;
   // In the order in which a request moves on. A connection is busy from its request's last byte to its answer's; whose
   // client has gone, or waits for nothing more, may still be at work.
-  const auto idle = [&] { return impl_->http->busy() == 0 && service.texts.idle() && service.scheduler.idle(); };
+  const auto idle = [&] {
+    return impl_->http->busy() == 0 && service.texts.idle() && service.scheduler.idle() && service.answers.idle();
+  };
   const auto wait = [&] {
     while (now_s() < end && !idle()) std::this_thread::sleep_for(std::chrono::duration<double>(kPollSeconds));
   };

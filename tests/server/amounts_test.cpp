@@ -68,6 +68,19 @@ TEST(ServerAmounts, AllLikelyTokensOfARequestTogetherHaveABound) {
   EXPECT_EQ(refused_by("/v1/completions", scored), "logprobs");
   scored["stream"] = true;
   EXPECT_EQ(refused_by("/v1/completions", scored), "logprobs") << "a prompt's are kept until it has been read";
+  options.limits.most_probabilities = 16 * 100;
+  options.limits.most_streamed = 8;
+  const TestServer streaming(options);
+  const auto asks = [&](int words, int likely) {
+    const json request = {{"prompt", long_text(words)}, {"max_tokens", 1}, {"echo", true}, {"logprobs", likely}};
+    json streamed = request;
+    streamed["stream"] = true;
+    return std::pair(streaming.post("/v1/completions", request).status,
+                     streaming.post("/v1/completions", streamed).status);
+  };
+  EXPECT_EQ(asks(20, 1), std::pair(200, 200));
+  EXPECT_EQ(asks(120, 1), std::pair(200, 400)) << "a stream has a sixteenth for its prompts";
+  EXPECT_EQ(asks(1, 9), std::pair(200, 400)) << "and so many for each token";
   // Who says no length gets as much as there is room for.
   const json endless = {{"prompt", "a"}, {"n_probs", 10}, {"n", 2}, {"ignore_eos", true}};
   const json answers = server.post("/completion", endless).json();

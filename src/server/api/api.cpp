@@ -81,6 +81,9 @@ std::optional<ApiError> limit_answers(const TextRequest& request) {
   return std::nullopt;
 }
 
+// A stream shows those of its prompts in one event, which is made between the steps of all others.
+constexpr int64_t kStreamShare = 16;
+
 // An answer without a length of its own gets the longest that there is room for.
 std::optional<ApiError> limit_probabilities(TextRequest& request, const Api& api) {
   Params& params = request.params;
@@ -94,14 +97,21 @@ std::optional<ApiError> limit_probabilities(TextRequest& request, const Api& api
     if (keeps_answers && !endless)
       kept += params.choices * std::min<int64_t>(params.generate.max_tokens, api.context() - length);
   }
-  const auto answers = static_cast<int64_t>(request.prompts.size()) * params.choices;
-  const int64_t most = api.options.limits.most_probabilities / params.probabilities;
-  if (kept + (keeps_answers && endless ? answers : 0) > most)
+  const ParamLimits& limits = api.options.limits;
+  if (params.stream && params.probabilities > limits.most_streamed)
     return invalid_field(params.probabilities_by,
-                         str_format("asks for %d of each of %lld tokens: a request may have %lld, all tokens together; "
-                                    "a stream keeps those of its prompts alone",
-                                    params.probabilities, static_cast<long long>(std::max(kept, answers)),
-                                    static_cast<long long>(api.options.limits.most_probabilities)));
+                         str_format("asks for %d likely tokens: each event of a stream may have %d",
+                                    params.probabilities, limits.most_streamed));
+  const auto answers = static_cast<int64_t>(request.prompts.size()) * params.choices;
+  const int64_t all = params.stream ? limits.most_probabilities / kStreamShare : limits.most_probabilities;
+  const int64_t most = all / params.probabilities;
+  if (kept + (keeps_answers && endless ? answers : 0) > most)
+    return invalid_field(
+        params.probabilities_by,
+        str_format("asks for %d of each of %lld tokens: %s may have %lld, all tokens together; a stream "
+                   "keeps those of its prompts alone",
+                   params.probabilities, static_cast<long long>(std::max(kept, answers)),
+                   params.stream ? "a stream" : "a request", static_cast<long long>(all)));
   if (keeps_answers && endless) params.generate.max_tokens = (most - kept) / answers;
   return std::nullopt;
 }
@@ -125,8 +135,8 @@ void submit(const Call& call, TextRequest request) {
     if (length >= context) return call.refuse(too_long(length, context));
   }
   if (const auto error = limit_probabilities(request, api)) return call.refuse(*error);
-  const auto responder =
-      std::make_shared<Responder>(call.reply, std::move(request.format), params, Headers{}, call.gone);
+  const auto responder = std::make_shared<Responder>(call.reply, std::move(request.format), params, Headers{},
+                                                     call.gone, api.long_answers);
   std::vector<Task> tasks;
   for (std::vector<int32_t>& prompt : request.prompts) {
     const int64_t room = context - static_cast<int64_t>(prompt.size());

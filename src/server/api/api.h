@@ -32,6 +32,7 @@ struct Api {
   std::optional<text::ChatTemplate> chat;  // none: neither asked for nor the model's
   CallStyle calls = CallStyle::kWrapped;   // of that template
   int64_t started = 0;                     // when the server began to listen, seconds since 1970
+  Responder::Elsewhere long_answers{};     // where they are put into their shape
 
   const text::Tokenizer& tokenizer() const { return engine.tokenizer(); }
   int64_t context() const;  // tokens that one request may hold

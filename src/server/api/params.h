@@ -55,6 +55,7 @@ struct ParamLimits {
   // Log-probabilities that are kept until a request's end: those of prompts, and of answers that are not streamed. Each
   // takes a kilobyte as JSON, and some two microseconds of the compute thread.
   int64_t most_probabilities = int64_t{1} << 20;
+  int most_streamed = 4096;  // for each token of a stream: its event is made between the steps of all others
   // Of an answer of /tokenize: JSON takes 16 bytes for a number, and some 200 for a token with its piece.
   int64_t most_tokens = int64_t{16} << 20;
   int64_t most_pieces = int64_t{1} << 20;

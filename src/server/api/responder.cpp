@@ -3,7 +3,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "server/exceptions.h"
+
 namespace ei::server {
+
+namespace {
+// An answer of more bytes of JSON takes milliseconds to write.
+constexpr size_t kLongBytes = size_t{128} << 10;
+constexpr size_t kTokenBytes = 6;     // of a token's number
+constexpr size_t kLikelyBytes = 100;  // of a likely token with its text, bytes and probability
+}  // namespace
 
 class Responder::Sink : public TaskSink {
  public:
@@ -24,12 +33,13 @@ class Responder::Sink : public TaskSink {
 };
 
 Responder::Responder(std::shared_ptr<Reply> reply, std::unique_ptr<Format> format, const Params& params,
-                     Headers headers, std::shared_ptr<CancelToken> cancel)
+                     Headers headers, std::shared_ptr<CancelToken> cancel, Elsewhere elsewhere)
     : reply_(std::move(reply)),
       format_(std::move(format)),
       params_(params),
       headers_(std::move(headers)),
-      cancel_(std::move(cancel)) {}
+      cancel_(std::move(cancel)),
+      elsewhere_(std::move(elsewhere)) {}
 
 Choice& Responder::add_choice() {
   choices_.push_back({.index = static_cast<int>(choices_.size())});
@@ -98,10 +108,28 @@ void Responder::finished(int choice, const std::string& rest, const TaskReport& 
   if (params_.stream) {
     reply_->write(format_->closing(choices_));
     reply_->end();
-  } else {
+  } else if (!elsewhere_ || !is_long() || !elsewhere_([self = shared_from_this()] { self->send_whole(); })) {
     reply_->send({.body = dump(format_->whole(choices_)), .headers = headers_});
   }
   over_ = true;  // behind what may throw: a failure is still to be told
+}
+
+bool Responder::is_long() const {
+  size_t bytes = 0;  // about
+  for (const Choice& choice : choices_) {
+    bytes += choice.prompt.size() + choice.text.size() + choice.tokens.size() * kTokenBytes;
+    for (const std::vector<TaskToken>* tokens : {&choice.probabilities, &choice.prompt_probabilities})
+      for (const TaskToken& token : *tokens) bytes += (1 + token.top.size()) * kLikelyBytes;
+  }
+  return bytes > kLongBytes;
+}
+
+// Nothing comes any more: all that this looks at is its own.
+void Responder::send_whole() try {
+  if (cancel_->cancelled()) return;
+  reply_->send({.body = dump(format_->whole(choices_)), .headers = headers_});
+} catch (const std::exception& error) {
+  reply_->send(from_engine(error_of(error)).to_response());
 }
 
 void Responder::failed(const ApiError& error) {

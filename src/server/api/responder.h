@@ -1,6 +1,7 @@
 // Responder: gathers the answers of one request's tasks and sends them in the shape of its API, whole or as a stream.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,9 +44,12 @@ class Format {
 
 class Responder : public std::enable_shared_from_this<Responder> {
  public:
-  // `cancel` ends all tasks of the request.
+  // Runs a job on a thread that may take its time, or says that it does not.
+  using Elsewhere = std::function<bool(std::function<void()> job)>;
+  // `cancel` ends all tasks of the request. Whole answers that are long are put into their shape `elsewhere` (may be
+  // null), since whoever calls the sinks computes for others, too.
   Responder(std::shared_ptr<Reply> reply, std::unique_ptr<Format> format, const Params& params, Headers headers,
-            std::shared_ptr<CancelToken> cancel);
+            std::shared_ptr<CancelToken> cancel, Elsewhere elsewhere = nullptr);
 
   Choice& add_choice();
   // Where the task of a choice sends its text.
@@ -61,12 +65,15 @@ class Responder : public std::enable_shared_from_this<Responder> {
   void failed(const ApiError& error);
   void send_head();
   void open_stream();
+  bool is_long() const;
+  void send_whole();
 
   std::shared_ptr<Reply> reply_;
   std::unique_ptr<Format> format_;
   const Params params_;
   const Headers headers_;
   const std::shared_ptr<CancelToken> cancel_;
+  const Elsewhere elsewhere_;
   std::vector<Choice> choices_{};
   bool head_sent_ = false;  // of a stream
   bool opened_ = false;     // what the stream begins with is sent, too

@@ -52,5 +52,35 @@ TEST(Responder, TellsOfATimeThatIsOverByAStatusOfItsOwn) {
   EXPECT_EQ(reply->wait().status, 504);
 }
 
+TEST(Responder, LeavesLongAnswersToAnotherThreadAndShortOnesNot) {
+  for (const size_t likely : {size_t{1}, size_t{100000}}) {
+    std::function<void()> left;
+    bool takes = true;
+    const auto elsewhere = [&](std::function<void()> job) {
+      if (takes) left = std::move(job);
+      return takes;
+    };
+    for (const bool taken : {true, false}) {
+      takes = taken;
+      left = nullptr;
+      size_t kept = 0;
+      const auto reply = std::make_shared<WaitingReply>();
+      const auto responder = std::make_shared<Responder>(reply, std::make_unique<CountingFormat>(kept), Params{},
+                                                         Headers{}, std::make_shared<CancelToken>(), elsewhere);
+      responder->add_choice();
+      const std::shared_ptr<TaskSink> sink = responder->sink_of(0);
+      sink->token({.token = 1, .text = "a", .own = TokenProbability{}, .top = std::vector<TokenProbability>(likely)},
+                  {});
+      sink->finished("", {});
+      const bool waits = taken && likely > 1;
+      EXPECT_EQ(kept, waits ? 0u : 1u);
+      EXPECT_EQ(left != nullptr, waits);
+      if (left) left();
+      EXPECT_EQ(reply->wait().status, 200);
+      EXPECT_EQ(kept, 1u);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ei::server
