@@ -15,7 +15,6 @@ namespace ei::kv {
 namespace {
 
 constexpr size_t kBufferBytes = size_t{1} << 20;
-constexpr mode_t kOwnerOnly = 0600;  // a cache holds the tokens of somebody's text
 
 std::string folder_of(const std::string& path) {
   const size_t slash = path.rfind('/');
@@ -43,10 +42,10 @@ Status FileWriter::open() {
   // Without a name nothing can stay behind, not even when the process is killed. File systems that cannot do that get a
   // name of ours.
   if (::access("/proc/self/fd", X_OK) == 0)
-    file_ = ::open(folder_of(path_).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, kOwnerOnly);
+    file_ = ::open(folder_of(path_).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, mode_);
   if (file_ < 0) {
     EI_RETURN_IF_ERROR(take_name([&](const std::string& name) {
-      file_ = ::open(name.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, kOwnerOnly);
+      file_ = ::open(name.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, mode_);
       return file_ >= 0;
     }));
   }

@@ -16,7 +16,9 @@ namespace ei::kv {
 // commit() nothing stays behind.
 class FileWriter {
  public:
-  explicit FileWriter(std::string path) : path_(std::move(path)) {}
+  static constexpr unsigned kAnybody = 0666;    // less what the process masks
+  static constexpr unsigned kOwnerOnly = 0600;  // what holds somebody's text
+  explicit FileWriter(std::string path, unsigned mode = kAnybody) : path_(std::move(path)), mode_(mode) {}
   ~FileWriter();
   FileWriter(const FileWriter&) = delete;
   FileWriter& operator=(const FileWriter&) = delete;
@@ -38,6 +40,7 @@ class FileWriter {
   Error failure(const char* what) const;
 
   std::string path_;
+  unsigned mode_;
   std::string temporary_;  // empty while the file has no name, and once there is nothing to clean up
   int file_ = -1;
   std::vector<unsigned char> buffer_;

@@ -161,7 +161,7 @@ Status Store::save(const std::string& path, uint64_t model_hash, const CancelTok
                         path.c_str());
     }
   }
-  FileWriter file(path);
+  FileWriter file(path, FileWriter::kOwnerOnly);
   EI_RETURN_IF_ERROR(file.open());
   const Description store{
       .config = config_, .next = next, .evicted = evicted_, .compactions = compactions_, .note = std::string(note)};

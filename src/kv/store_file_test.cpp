@@ -213,7 +213,7 @@ TEST_F(StoreFile, OfQ8IsRefusedByABackendThatDoesNotHoldIt) {
 TEST_F(StoreFile, HasNoNameBeforeItIsWholeAndIsItsOwnersAloneThen) {
   const mode_t before = ::umask(0);
   {
-    FileWriter writer(folder_.file("whole"));
+    FileWriter writer(folder_.file("whole"), FileWriter::kOwnerOnly);
     ASSERT_TRUE(writer.open().ok());
     ASSERT_TRUE(writer.put(uint64_t{7}).ok());
     EXPECT_EQ(folder_.num_files(), 1) << "a killed process would leave it behind";
@@ -223,6 +223,8 @@ TEST_F(StoreFile, HasNoNameBeforeItIsWholeAndIsItsOwnersAloneThen) {
   struct stat info {};
   ASSERT_EQ(::stat(folder_.file("whole").c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0600u) << "it holds the tokens of a text";
+  ASSERT_EQ(::stat(path_.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u) << "as caches that are saved";
   EXPECT_EQ(folder_.num_files(), 2);
 }
 

@@ -13,6 +13,7 @@ policy::KvOptions read_kv_options(const Json& golden_case) {
   const policy::KvEntry* entry = policy::find_kv_rule({name});
   EXPECT_NE(entry, nullptr) << name;
   policy::KvOptions options = entry != nullptr ? entry->preset : policy::KvOptions{};
+  options.key_share = 0;  // released code keeps by attention alone
   const Json& params = golden_case.at("params");
   params.at("W").get_to(options.window);
   params.at("kernel").get_to(options.kernel);
