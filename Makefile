@@ -15,7 +15,10 @@ preset := $(if $(filter ON,$(EI_PORTABLE)),portable,release)
 build := build/$(or $(EI_CPU_TARGET),$(preset))
 bin := $(build)/bin
 nvcc := $(or $(shell command -v nvcc),$(wildcard /usr/local/cuda/bin/nvcc))
-launcher := $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+# A compiler cache serves every checkout: paths below this folder do not count. Asked when used, since `deps` may install it.
+launcher = $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+export CCACHE_BASEDIR ?= $(CURDIR)
+export CCACHE_NOHASHDIR ?= true
 configure_in = cmake --preset $(1) -B $(2) -DEI_DEPS_DIR="$(EI_DEPS_DIR)" -DEI_CPU_TARGET=$(3) $(launcher) >$(2).log || { cat $(2).log >&2; exit 1; }
 configure = $(call configure_in,$(preset),$(build),$(EI_CPU_TARGET))
 # Some tests run for the lowest CPU of the architecture too (cmake/lowest_target.cmake); a build for another CPU is tested for
