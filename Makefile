@@ -29,9 +29,10 @@ configure_with_lowest = $(call configure_in,$(preset),$(build),$(EI_CPU_TARGET) 
 for_this_machine = EI_PORTABLE=OFF EI_CPU_TARGET= tools/deps.sh llama
 configure_here = $(call configure_in,$(1),build/$(1))
 ctest = ctest --output-on-failure --no-tests=error -j $(JOBS) --test-dir
-# These need a GPU, a download, many minutes, MPI, a wheel built or other servers; run them with ctest -L. Tests that need a
-# browser or packages (browser, compat) are skipped where there are none; EI_REQUIRE_CLIENTS=1 has them fail instead.
-opt_in := ^(gpu|slow|model|mpi|python|fleet)$$
+# These need a GPU, a download, many minutes, MPI, a wheel built, other servers or clang-tidy over all that ships; run them
+# with ctest -L. Tests that need a browser or packages (browser, compat) are skipped where there are none;
+# EI_REQUIRE_CLIENTS=1 has them fail instead.
+opt_in := ^(gpu|slow|model|mpi|python|fleet|tidy)$$
 
 # clang 14 compiles instrumented code in two thirds of the time; without it, or its sanitizer's library, g++ does. Asked when
 # used, since `deps` may install it.

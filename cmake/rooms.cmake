@@ -10,7 +10,9 @@ add_library(ei_flags INTERFACE)
 target_include_directories(ei_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
 target_compile_options(ei_flags INTERFACE
   $<$<NOT:$<COMPILE_LANGUAGE:CUDA>>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-ffp-contract=off>
-  $<$<CXX_COMPILER_ID:Clang>:-Wno-sign-conversion>)  # as g++ understands -Wconversion
+  $<$<CXX_COMPILER_ID:Clang>:-Wno-sign-conversion>  # as g++ understands -Wconversion
+  # What __FILE__ says does not depend on where the checkout lies: nor, then, what a compiler cache holds.
+  $<$<COMPILE_LANGUAGE:CXX>:-fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=>)
 if(EI_SANITIZE)
   string(REPLACE ";" "," sanitizers "${EI_SANITIZE}")
   # Null pointers and the sizes of objects are AddressSanitizer's to find; checked twice they cost a tenth of the build.
