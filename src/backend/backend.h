@@ -163,6 +163,7 @@ class Stream {
   virtual bool chooses_slots() const { return false; }
   virtual void rate_slots(const kernels::RateSlotsParams&) {}
   virtual void choose_slots(const kernels::ChooseSlotsParams&) {}
+  virtual void spread_slots(const kernels::SpreadSlotsParams&) {}
   virtual void leave_out_slots(const kernels::LeaveOutSlotsParams&) {}
   // Can it measure slots by what they hold (kernels/window_scores/slot_measures.h) and make scores of sums of
   // attention? Otherwise hosts do, page by page.

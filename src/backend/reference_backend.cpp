@@ -190,6 +190,7 @@ class ReferenceStream : public Stream {
   bool chooses_slots() const override { return true; }
   void rate_slots(const kernels::RateSlotsParams& params) override { kernels::reference_rate_slots(params); }
   void choose_slots(const kernels::ChooseSlotsParams& params) override { kernels::reference_choose_slots(params); }
+  void spread_slots(const kernels::SpreadSlotsParams& params) override { kernels::reference_spread_slots(params); }
   void leave_out_slots(const kernels::LeaveOutSlotsParams& params) override {
     kernels::reference_leave_out_slots(params);
   }

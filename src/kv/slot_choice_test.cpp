@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "backend/backend.h"
@@ -107,6 +108,24 @@ TEST(SlotChoice, LeavesOutWhatWasChosenBefore) {
   EXPECT_EQ(chosen, (std::vector<int32_t>{0, 2, -1, -1, 0, -1}));
 }
 
+TEST(SlotChoice, SpreadsAreTheHosts) {
+  const std::unique_ptr<Backend> backend = create_backend("reference", {}).value();
+  const std::unique_ptr<Stream> stream = backend->new_stream(nullptr).value();
+  Random random(5);
+  std::vector<float> ratings(907);
+  for (float& one : ratings) one = std::exp(3 * random.normal());
+  const std::vector<int64_t> slots = {500, 0, 3, 404};
+  std::vector<float> spreads(slots.size(), -1);
+  stream->spread_slots({.ratings = ratings.data(), .slots = slots, .first = 4, .spreads = spreads.data()});
+  const float* from = ratings.data();
+  for (size_t set = 0; set < slots.size(); ++set) {
+    const auto size = static_cast<size_t>(slots[set]);
+    EXPECT_EQ(spreads[set], static_cast<float>(policy::spread_of({from, size}, 4)));
+    from += size;
+  }
+  EXPECT_EQ(spreads[2], 0) << "none counts";
+}
+
 // Presets of all methods, and stages over them.
 std::vector<policy::KvOptions> composed() {
   std::vector<policy::KvOptions> all;
@@ -132,7 +151,12 @@ std::vector<policy::KvOptions> composed() {
   for (const policy::KvShare share : {policy::KvShare::kFlat, policy::KvShare::kAdaptive})
     for (const policy::KvGranularity who : {policy::KvGranularity::kKvHead, policy::KvGranularity::kLayer})
       for (const double part : {0.3, 0.9})
-        all.push_back({.rule = policy::KvRule::kLatent, .share = share, .key_share = part, .granularity = who});
+        for (const double attended : {0.0, 0.4})
+          all.push_back({.rule = policy::KvRule::kLatent,
+                         .share = share,
+                         .key_share = part,
+                         .attended = attended,
+                         .granularity = who});
   for (policy::KvOptions& options : all) {
     options.keep_slots(24);
     options.window = std::min(options.window, 6);

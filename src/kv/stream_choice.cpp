@@ -11,7 +11,7 @@
 namespace ei::kv {
 namespace {
 
-const ScratchSlot kMeasuredThere, kKeysThere, kRatings, kChosen, kCounts;
+const ScratchSlot kMeasuredThere, kKeysThere, kRatings, kChosen, kCounts, kSpreads;
 constexpr int32_t kMostPooled = 1024;  // neighbours
 
 bool adaptive(const policy::KvOptions& options) { return options.share == policy::KvShare::kAdaptive; }
@@ -65,6 +65,9 @@ Status StreamChoice::reserve(Stream& stream) {
   EI_ASSIGN_OR_RETURN(float* counts, stream.shared(kCounts, layers * counts_of_layer()));
   chosen_ = reinterpret_cast<int32_t*>(chosen);
   counts_ = reinterpret_cast<int32_t*>(counts);
+  if (asks_spreads()) {
+    EI_ASSIGN_OR_RETURN(spreads_, stream.shared(kSpreads, sets));
+  }
   return {};
 }
 
@@ -120,6 +123,10 @@ Status StreamChoice::record(Stream& stream, size_t index) {
                      .kernel = options.kernel,
                      .sinks = options.sinks,
                      .ratings = ratings_});
+  if (asks_spreads()) {
+    stream.spread_slots(
+        {.ratings = ratings_, .slots = slots, .first = policy::first_that_count(options), .spreads = spreads_});
+  }
   if (adaptive(options)) {
     const std::vector<int64_t> together = {sum(slots)};
     int32_t* total = counts + each;
@@ -130,8 +137,15 @@ Status StreamChoice::record(Stream& stream, size_t index) {
       split_counts(static_cast<int64_t>(slots.size()), counts);
     });
   } else {
-    std::fill_n(counts, each, base);
-    split_counts(each, counts);
+    const auto count = [this, each, base, counts] {
+      std::fill_n(counts, each, base);
+      split_counts(each, counts);
+    };
+    if (asks_spreads()) {
+      stream.host(count);
+    } else {
+      count();
+    }
   }
   stream.choose_slots({.ratings = ratings_, .slots = slots, .counts = counts, .chosen = chosen_, .stride = most_});
   if (shares_with_keys()) EI_RETURN_IF_ERROR(record_keys(stream, index, slots, counts));
@@ -167,7 +181,8 @@ Status StreamChoice::record_keys(Stream& stream, size_t index, std::span<const i
 void StreamChoice::split_counts(int64_t sets, int32_t* counts) const {
   if (!shares_with_keys()) return;
   for (int64_t set = 0; set < sets; ++set) {
-    const auto by_keys = static_cast<int32_t>(policy::count_by_keys(run_.method.options(), counts[set]));
+    const double spread = asks_spreads() ? static_cast<double>(spreads_[set]) : 0;
+    const auto by_keys = static_cast<int32_t>(policy::count_by_keys(run_.method.options(), counts[set], spread));
     counts[set] -= by_keys;
     by_keys_of(counts)[set] = by_keys;
   }

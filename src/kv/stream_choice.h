@@ -39,6 +39,8 @@ class StreamChoice {
   // Where a share goes to keys unlike the others: their ratings, without what is chosen by scores, and the choice.
   Status record_keys(Stream& stream, size_t index, std::span<const int64_t> slots, const int32_t* counts);
   bool shares_with_keys() const { return run_.method.options().key_share > 0 && !by_keys(); }
+  // Does it depend on what attention spreads over how many slots go to keys?
+  bool asks_spreads() const { return shares_with_keys() && run_.method.options().attended > 0; }
   // So many of each set's slots go to keys.
   void split_counts(int64_t sets, int32_t* counts) const;
   // Slots of each set that its layer's best slots, whichever set they belong to, leave it.
@@ -53,6 +55,7 @@ class StreamChoice {
   float* ratings_ = nullptr;   // of all sets of one layer
   int32_t* chosen_ = nullptr;  // shared: of one layer, [sets, most_]
   int32_t* counts_ = nullptr;  // shared: [layers, counts_of_layer()]: of sets, what all share, of sets by keys
+  float* spreads_ = nullptr;   // shared: of one layer, [sets]
   int64_t most_ = 0;
 };
 

@@ -35,7 +35,7 @@ constexpr Published kPublished[] = {
      "budget-rule=entropy base-budget=0 density=0.065 density-base=384 local-budget=128 spread-power=0.75 "
      "distinct-power=1.5 far-power=1 sample-every=2 sample-memory=0.9 open-memory=0.5 shuffle=0 whole-layer=-1 "
      "whole-head=-1 few-places=5 rated-per-read=2 kv-policy=latent kv-budget=1024+10% kv-gap=64 kv-repeat=256 "
-     "kv-kernel=5 kv-key-share=0.5"},
+     "kv-kernel=5 kv-key-share=0.5 kv-attended=2"},
     {"entropyinfer-released",
      "budget-rule=growth select=midrange sparse-mode=released layer-skip=1 min-budget=0 max-factor=3 e-t=1e-05 "
      "delta-t=0.4 alpha=0.5 rigid-test=whole-trace logit-scale=none kv-policy=latent kv-gap=16 kv-kernel=5"},

@@ -68,6 +68,7 @@ class MeasuringStream final : public Stream {
   bool chooses_slots() const override { return inner_->chooses_slots(); }
   void rate_slots(const kernels::RateSlotsParams& params) override { inner_->rate_slots(params); }
   void choose_slots(const kernels::ChooseSlotsParams& params) override { inner_->choose_slots(params); }
+  void spread_slots(const kernels::SpreadSlotsParams& params) override { inner_->spread_slots(params); }
   void leave_out_slots(const kernels::LeaveOutSlotsParams& params) override { inner_->leave_out_slots(params); }
   void host(std::function<void()> job) override { inner_->host(std::move(job)); }
   Result<Matrix> scratch(const ScratchSlot& slot, int64_t rows, int64_t cols) override {

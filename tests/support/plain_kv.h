@@ -34,6 +34,16 @@ inline PlainScores plain_pooled(const PlainScores& scores, policy::Pooling pooli
   return pooled;
 }
 
+// The exponential of the entropy of what is above 0 from `first` on.
+inline double plain_spread(const PlainScores& scores, size_t first) {
+  double sum = 0;
+  for (size_t slot = first; slot < scores.size(); ++slot) sum += std::max(0.0, scores[slot]);
+  double entropy = 0;
+  for (size_t slot = first; slot < scores.size(); ++slot)
+    if (scores[slot] > 0) entropy -= scores[slot] / sum * std::log(scores[slot] / sum);
+  return sum > 0 ? std::exp(entropy) : 0;
+}
+
 // The `count` best, ascending, the earlier of equals.
 inline std::vector<int32_t> plain_best(const PlainScores& scores, int64_t count) {
   std::vector<int32_t> order(scores.size());
@@ -195,8 +205,10 @@ class PlainKv {
 
   // The best by scores, sinks among them, and a share for the most unlike of the others.
   KeepList best_of(int32_t layer, int32_t set, const PlainScores& worth, int64_t count, int64_t length) const {
-    const auto by_keys = static_cast<int64_t>(std::round(options_.key_share * static_cast<double>(count)));
-    const int64_t others = std::min(by_keys, std::max<int64_t>(0, count - options_.sinks));
+    auto others = static_cast<int64_t>(std::round(options_.key_share * static_cast<double>(count)));
+    const double attended =
+        std::ceil(options_.attended * plain_spread(worth, static_cast<size_t>(std::max(4, options_.sinks))));
+    while (others > 0 && (count - others < options_.sinks || static_cast<double>(count - others) < attended)) --others;
     if (others == 0) return plain_keep(worth, count, length);
     KeepList keep = plain_keep(worth, count - others, length);
     PlainScores left = unlike(layer, set);

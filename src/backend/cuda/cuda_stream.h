@@ -60,6 +60,7 @@ class CudaStream final : public Stream {
   bool chooses_slots() const override { return true; }
   void rate_slots(const kernels::RateSlotsParams& params) override;
   void choose_slots(const kernels::ChooseSlotsParams& params) override;
+  void spread_slots(const kernels::SpreadSlotsParams& params) override;
   void leave_out_slots(const kernels::LeaveOutSlotsParams& params) override;
   bool measures_slots() const override { return true; }
   void measure_keys(const kernels::KeyMeasureParams& params) override;

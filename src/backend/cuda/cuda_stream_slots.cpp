@@ -87,6 +87,16 @@ void CudaStream::choose_slots(const kernels::ChooseSlotsParams& params) {
   });
 }
 
+void CudaStream::spread_slots(const kernels::SpreadSlotsParams& params) {
+  if (!open()) return;
+  if (together()) graph_.refuse();
+  std::vector<int64_t> slots(params.slots.begin(), params.slots.end());
+  submit([this, call = kernels::SpreadSlotsParams(params), slots = std::move(slots)]() mutable {
+    call.slots = slots;
+    return kernels::cuda::launch_spread_slots(call, stream_);
+  });
+}
+
 void CudaStream::leave_out_slots(const kernels::LeaveOutSlotsParams& params) {
   if (!open()) return;
   if (together()) graph_.refuse();

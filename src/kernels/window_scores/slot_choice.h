@@ -30,6 +30,15 @@ struct ChooseSlotsParams {
   int64_t stride = 0;
 };
 
+// Over how many slots the ratings of each set spread, from slot `first` on: the exponential of the entropy of those
+// above 0 as shares of their sum (policy/kv/ranking.h, but for rounding); 0 where there are none.
+struct SpreadSlotsParams {
+  const float* ratings = nullptr;    // as rate_slots wrote them
+  std::span<const int64_t> slots{};  // [sets]
+  int64_t first = 0;
+  float* spreads = nullptr;  // [sets], of shared() memory
+};
+
 // What was chosen of each set is rated last of all from now on, so that the next choice takes others.
 struct LeaveOutSlotsParams {
   const int32_t* chosen = nullptr;  // as choose_slots wrote them

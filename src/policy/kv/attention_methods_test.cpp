@@ -135,6 +135,7 @@ KvOptions random_stages(KvOptions options, Random& random, bool even) {
   options.kernel = one_of(1, 3, 5, 7);
   options.aggregate = one_of(GroupAggregate::kMean, GroupAggregate::kMax);
   options.key_share = one_of(0.0, 0.0, 0.3, 0.5, 0.9);
+  options.attended = one_of(0.0, 0.3, 2.0);
   options.window = one_of(1, 6, 32);
   options.sinks = one_of(0, 4);
   options.recent = one_of(0.0, 0.0, 0.25, 0.5);

@@ -16,9 +16,11 @@ class AttentionMethod : public KvMethod {
 }  // namespace
 
 // A number of slots alone is too few for a long text: 1 024 lose six times as much of 128k tokens as a fifth of them.
-// Half of them go to keys unlike the others: what the next question asks for, no query so far looks at.
+// Up to half of them go to keys unlike the others: what the next question asks for, no query so far looks at. A head
+// whose attention spreads needs them for itself.
 KvOptions latent_preset() {
-  return {.rule = KvRule::kLatent, .gap = 64, .key_share = 0.5, .budget_share = 0.1, .budget_base = 1024};
+  return {
+      .rule = KvRule::kLatent, .gap = 64, .key_share = 0.5, .attended = 2, .budget_share = 0.1, .budget_base = 1024};
 }
 
 std::unique_ptr<KvMethod> make_attention_method(const KvOptions& options, const KvShape& shape) {

@@ -150,6 +150,12 @@ std::vector<KvSpec> make_kv_table() {
       kv_spec("kv-key-share", "", "X",
               "share of the slots that goes to keys least like the others, which a later question may ask for",
               scores_attention, real_field(&O::key_share, 0, 0.9)),
+      kv_spec(
+          "kv-attended", "", "X",
+          "before slots go to keys, attention keeps so many for each over which the last queries' attention spreads; "
+          "0: their share whatever it spreads over",
+          [](const O& options) { return scores_attention(options) && options.key_share > 0; },
+          real_field(&O::attended, 0, 1000)),
       kv_spec("kv-floor", "alpha", "X", "uneven shares: that of the budget that no kv_head and no layer goes below",
               shares_unevenly, real_field(&O::floor_share, 0, 1), kResearch),
       kv_spec(

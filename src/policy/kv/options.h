@@ -81,6 +81,7 @@ struct KvOptions {
   int32_t kernel = 5;  // slots pooled together, odd
   GroupAggregate aggregate = GroupAggregate::kMean;
   double key_share = 0;  // of the slots that are chosen by attention: share that goes to keys unlike the others instead
+  double attended = 0;   // of these, slots that attention keeps for each over which it spreads, before any go to keys
   int32_t sinks = 0;     // first slots that always stay
   KvLayers layers = KvLayers::kFlat;  // other than flat: `budget` is the mean over the layers
   double floor_share = 0.2;           // uneven shares: that of the flat budget nobody goes below; AdaKV's with GQA

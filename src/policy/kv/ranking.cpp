@@ -56,14 +56,33 @@ KeepList keep_best_and_recent(std::span<const float> scores, int64_t count, int6
   return keep;
 }
 
-int64_t count_by_keys(const KvOptions& options, int64_t count) {
+double spread_of(std::span<const float> scores, int64_t first) {
+  double sum = 0;
+  double weighted = 0;
+  for (const float score : scores.subspan(std::min(scores.size(), static_cast<size_t>(first)))) {
+    if (!(score > 0)) continue;
+    sum += static_cast<double>(score);
+    weighted += static_cast<double>(score) * std::log(static_cast<double>(score));
+  }
+  return sum > 0 ? sum * std::exp(-weighted / sum) : 0;
+}
+
+int64_t first_that_count(const KvOptions& options) {
+  constexpr int32_t kSinks = 4;
+  return std::max(options.sinks, kSinks);
+}
+
+int64_t count_by_keys(const KvOptions& options, int64_t count, double spread) {
   const int64_t share = std::llround(options.key_share * static_cast<double>(count));
-  return std::min(share, std::max<int64_t>(0, count - options.sinks));
+  const auto attended =
+      static_cast<int64_t>(std::ceil(std::min(options.attended * spread, static_cast<double>(count))));
+  return std::min(share, std::max<int64_t>(0, count - std::max<int64_t>(options.sinks, attended)));
 }
 
 KeepList keep_best_of_both_and_recent(const KvOptions& options, std::span<const float> scores,
                                       std::span<const float> keys, int64_t count, int64_t length) {
-  const int64_t by_keys = count_by_keys(options, count);
+  const double spread = options.attended > 0 ? spread_of(scores, first_that_count(options)) : 0;
+  const int64_t by_keys = count_by_keys(options, count, spread);
   std::vector<uint64_t> scratch;
   KeepList best;
   append_top_indices(scores, count - by_keys, scratch, best);

@@ -33,8 +33,14 @@ SlotScores pooled_scores(const KvOptions& options, const GroupScores& scores);
 // first among equals.
 KeepList keep_best_and_recent(std::span<const float> scores, int64_t count, int64_t length);
 
+// Over how many slots scores spread: the exponential of their entropy, as shares of their sum. The first ones, on which
+// attention rests when it looks for nothing, do not count (first_that_count()). 0 where there is nothing.
+double spread_of(std::span<const float> scores, int64_t first);
+int64_t first_that_count(const KvOptions& options);
+
 // How many of `count` slots go to the best by their keys, the other ones to the best by attention, sinks among them.
-int64_t count_by_keys(const KvOptions& options, int64_t count);
+// `spread` is that of the scores.
+int64_t count_by_keys(const KvOptions& options, int64_t count, double spread);
 
 // The same with the best by `keys` among those that were not best by `scores`: [at least scores.size()].
 KeepList keep_best_of_both_and_recent(const KvOptions& options, std::span<const float> scores,

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <vector>
 
 namespace ei::policy {
@@ -52,6 +53,29 @@ TEST(Ranking, GivesAShareToKeysAmongThoseThatAttentionLeaves) {
   EXPECT_EQ(keep(0.9, 1, 1), (KeepList{0, 6})) << "sinks come first";
   EXPECT_EQ(keep(0.5, 20), (KeepList{0, 1, 2, 3, 4, 5, 6}));
   EXPECT_EQ(keep_best_of_both_and_recent({.key_share = 0.5}, {}, {}, 4, 2), (KeepList{0, 1}));
+}
+
+TEST(Ranking, SpreadIsTheNumberOfEqualsThatHaveTheSameEntropy) {
+  EXPECT_NEAR(spread_of(Floats{9, 9, 2, 2, 2}, 2), 3, 1e-6) << "the first two do not count";
+  EXPECT_NEAR(spread_of(Floats{0.5f, 0, 0.25f, 0.25f}, 0), std::sqrt(8.0), 1e-6);
+  EXPECT_EQ(spread_of(Floats{0, 0}, 0), 0);
+  EXPECT_EQ(spread_of(Floats{1, 2}, 5), 0);
+  EXPECT_EQ(spread_of({}, 0), 0);
+}
+
+TEST(Ranking, GivesKeysWhatAttentionDoesNotSpreadOver) {
+  const KvOptions options{.key_share = 0.5, .attended = 2, .sinks = 3};
+  EXPECT_EQ(count_by_keys(options, 100, 10), 50) << "no more than their share";
+  EXPECT_EQ(count_by_keys(options, 100, 30.1), 39);
+  EXPECT_EQ(count_by_keys(options, 100, 50), 0);
+  EXPECT_EQ(count_by_keys(options, 100, 1e30), 0);
+  EXPECT_EQ(count_by_keys(options, 5, 0), 2) << "sinks come first";
+  // Attention spreads over two of those that count, so four stay for it; without a say of the spread three do.
+  const Floats scores = {9, 9, 9, 9, 3, 0, 3, 0, 0, 0};
+  const Floats keys = {0, 0, 0, 0, 0, 1, 0, 2, 4, 3};
+  EXPECT_EQ(keep_best_of_both_and_recent({.key_share = 0.5, .attended = 2}, scores, keys, 6, 10),
+            (KeepList{0, 1, 2, 3, 8, 9}));
+  EXPECT_EQ(keep_best_of_both_and_recent({.key_share = 0.5}, scores, keys, 6, 10), (KeepList{0, 1, 2, 7, 8, 9}));
 }
 
 TEST(Ranking, UnitesWhatEitherKeeps) {

@@ -26,6 +26,7 @@ struct Layer {
 
 struct Chosen {
   std::vector<float> ratings;
+  std::vector<float> spreads;
   std::vector<int32_t> lists;
   std::vector<int32_t> others;  // chosen once more, without those
 };
@@ -52,12 +53,17 @@ Chosen choose(const std::string& backend, const Layer& layer, uint64_t seed) {
                            .kernel = layer.kernel,
                            .sinks = layer.sinks,
                            .ratings = ratings.data});
+  float* spreads = side.stream->shared(kSlots[4], sets).value();
+  side.stream->spread_slots({.ratings = ratings.data, .slots = layer.slots, .first = 4, .spreads = spreads});
   const auto choose_again = [&] {
     side.stream->choose_slots(
         {.ratings = ratings.data, .slots = layer.slots, .counts = counts, .chosen = lists, .stride = longest});
   };
   choose_again();
-  Chosen chosen{.ratings = side.get(ratings), .lists = {lists, lists + sets * longest}, .others = {}};
+  Chosen chosen{.ratings = side.get(ratings),
+                .spreads = {spreads, spreads + sets},
+                .lists = {lists, lists + sets * longest},
+                .others = {}};
   side.stream->leave_out_slots(
       {.chosen = lists, .counts = counts, .stride = longest, .slots = layer.slots, .ratings = ratings.data});
   choose_again();
@@ -84,6 +90,8 @@ TEST(CudaSlots, AreRatedAndChosenAsByTheReference) {
     const Chosen ours = choose("cuda", layers[i], 40 + i);
     const Chosen reference = choose("reference", layers[i], 40 + i);
     EXPECT_EQ(ours.ratings, reference.ratings);
+    for (size_t set = 0; set < ours.spreads.size(); ++set)
+      EXPECT_NEAR(ours.spreads[set], reference.spreads[set], 1e-4 * static_cast<double>(reference.spreads[set]));
     EXPECT_EQ(ours.lists, reference.lists);
     EXPECT_EQ(ours.others, reference.others);
   }

@@ -4,6 +4,7 @@
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/largest.cuh"
 #include "kernels/window_scores/cuda/slot_choice_cuda.h"
+#include "kernels/window_scores/cuda/spread.cuh"
 
 namespace ei::kernels::cuda {
 namespace {
@@ -63,6 +64,14 @@ __global__ void __launch_bounds__(kSelectThreads)
       [&](int32_t place, int32_t i) { to[place] = i; });
 }
 
+__global__ void __launch_bounds__(kSpreadThreads)
+    spread_kernel(SpreadSlotsParams params, const __grid_constant__ Sets sets, int32_t first_set) {
+  __shared__ SpreadShared shared;
+  const auto set = static_cast<int32_t>(blockIdx.x);
+  const float spread = spread_of_ratings(shared, params.ratings + sets.begin[set], params.first, sets.slots[set]);
+  if (threadIdx.x == 0) params.spreads[first_set + set] = spread;
+}
+
 __global__ void __launch_bounds__(kThreads)
     leave_out_kernel(LeaveOutSlotsParams params, const __grid_constant__ Sets sets, int32_t first_set) {
   const auto set = static_cast<int32_t>(blockIdx.x);
@@ -107,6 +116,13 @@ Status launch_choose_slots(const ChooseSlotsParams& params, void* stream) {
     choose_kernel<<<count, kSelectThreads, 0, static_cast<cudaStream_t>(stream)>>>(params, sets, first);
   });
   return launched("choose_slots");
+}
+
+Status launch_spread_slots(const SpreadSlotsParams& params, void* stream) {
+  in_parts(params.slots, [&](const Sets& sets, int32_t first, unsigned count) {
+    spread_kernel<<<count, kSpreadThreads, 0, static_cast<cudaStream_t>(stream)>>>(params, sets, first);
+  });
+  return launched("spread_slots");
 }
 
 Status launch_leave_out_slots(const LeaveOutSlotsParams& params, void* stream) {

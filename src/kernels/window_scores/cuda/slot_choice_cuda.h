@@ -11,6 +11,7 @@ inline constexpr int kMostSets = 256;  // of one launch
 
 Status launch_rate_slots(const RateSlotsParams& params, void* stream);
 Status launch_choose_slots(const ChooseSlotsParams& params, void* stream);
+Status launch_spread_slots(const SpreadSlotsParams& params, void* stream);
 Status launch_leave_out_slots(const LeaveOutSlotsParams& params, void* stream);
 
 }  // namespace ei::kernels::cuda

@@ -1,6 +1,7 @@
 #include "kernels/window_scores/reference/slot_choice_reference.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -52,6 +53,22 @@ void reference_choose_slots(const ChooseSlotsParams& params) {
     append_top_indices({ratings, slots}, params.counts[set], scratch, best);
     std::copy(best.begin(), best.end(), params.chosen + static_cast<int64_t>(set) * params.stride);
     ratings += slots;
+  }
+}
+
+void reference_spread_slots(const SpreadSlotsParams& params) {
+  const float* ratings = params.ratings;
+  for (size_t set = 0; set < params.slots.size(); ++set) {
+    double sum = 0;
+    double weighted = 0;
+    for (int64_t slot = params.first; slot < params.slots[set]; ++slot) {
+      const auto rating = static_cast<double>(ratings[slot]);
+      if (!(rating > 0)) continue;
+      sum += rating;
+      weighted += rating * std::log(rating);
+    }
+    params.spreads[set] = sum > 0 ? static_cast<float>(sum * std::exp(-weighted / sum)) : 0.0f;
+    ratings += params.slots[set];
   }
 }
 

@@ -7,6 +7,7 @@ namespace ei::kernels {
 
 void reference_rate_slots(const RateSlotsParams& params);
 void reference_choose_slots(const ChooseSlotsParams& params);
+void reference_spread_slots(const SpreadSlotsParams& params);
 void reference_leave_out_slots(const LeaveOutSlotsParams& params);
 
 }  // namespace ei::kernels
