@@ -17,10 +17,12 @@ namespace {
 constexpr int64_t kStep = int64_t{2} << 20;
 constexpr int64_t kMost = int64_t{1} << 30;
 
-// A cache that grows fast. One thread: several would wait for each other by spinning, for minutes on a busy machine.
+// A cache that grows fast, of a model that is named: of one that is not a line says which was taken. One thread:
+// several would wait for each other by spinning, for minutes on a busy machine.
 std::vector<std::string> endless(std::vector<std::string> more) {
-  std::vector<std::string> arguments = {
-      "run", "--raw", "-p", "Once upon a time", "--ignore-eos", "-t", "1", "-ctk", "f32", "-ctv", "f32", "-s", "1"};
+  std::vector<std::string> arguments = {"run",          "-m", model(), "--raw", "-p",  "Once upon a time",
+                                        "--ignore-eos", "-t", "1",     "-ctk",  "f32", "-ctv",
+                                        "f32",          "-s", "1"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;
 }
