@@ -40,7 +40,8 @@ required=(build-essential ca-certificates cmake ninja-build git python3 python3-
   libboost-dev libgtest-dev)
 # Without oneDNN there is no EI_DENSE=onednn, without Google Benchmark no parts_bench; without libedit no line editing in
 # chat; without OpenSSL the server has no TLS, without ZeroMQ no KV events; without clang 14 the style tests that need it
-# are skipped; without ccache a second checkout compiles everything again. A release that does not carry one of these still builds.
+# are skipped; without ccache a second checkout compiles everything again. A release that does not carry one of these
+# still builds.
 optional=(libdnnl-dev libedit-dev libssl-dev libzmq3-dev libbenchmark-dev ccache
   clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14)
 # Whoever only builds needs none of these; a test that misses one is skipped.

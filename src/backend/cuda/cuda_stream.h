@@ -105,6 +105,9 @@ class CudaStream final : public Stream {
       note(job());
     }
   }
+  // An operation over sets of slots, whose numbers are copied.
+  template <typename Params>
+  void submit_sets(const Params& params, Status (*launch)(const Params&, void*));
   bool together() const { return phase_ == Phase::kGeneration && !at_once_; }
   Status send(const CudaStaging::Piece& piece);
   void run_recorded();

@@ -67,44 +67,31 @@ Status CudaStream::score_window(const kernels::WindowScoreParams& params, const 
   return {};
 }
 
-void CudaStream::rate_slots(const kernels::RateSlotsParams& params) {
+template <typename Params>
+void CudaStream::submit_sets(const Params& params, Status (*launch)(const Params&, void*)) {
   if (!open()) return;
   if (together()) graph_.refuse();
   std::vector<int64_t> slots(params.slots.begin(), params.slots.end());
-  submit([this, call = kernels::RateSlotsParams(params), slots = std::move(slots)]() mutable {
+  submit([this, launch, call = Params(params), slots = std::move(slots)]() mutable {
     call.slots = slots;
-    return kernels::cuda::launch_rate_slots(call, stream_);
+    return launch(call, stream_);
   });
+}
+
+void CudaStream::rate_slots(const kernels::RateSlotsParams& params) {
+  submit_sets(params, kernels::cuda::launch_rate_slots);
 }
 
 void CudaStream::choose_slots(const kernels::ChooseSlotsParams& params) {
-  if (!open()) return;
-  if (together()) graph_.refuse();
-  std::vector<int64_t> slots(params.slots.begin(), params.slots.end());
-  submit([this, call = kernels::ChooseSlotsParams(params), slots = std::move(slots)]() mutable {
-    call.slots = slots;
-    return kernels::cuda::launch_choose_slots(call, stream_);
-  });
+  submit_sets(params, kernels::cuda::launch_choose_slots);
 }
 
 void CudaStream::spread_slots(const kernels::SpreadSlotsParams& params) {
-  if (!open()) return;
-  if (together()) graph_.refuse();
-  std::vector<int64_t> slots(params.slots.begin(), params.slots.end());
-  submit([this, call = kernels::SpreadSlotsParams(params), slots = std::move(slots)]() mutable {
-    call.slots = slots;
-    return kernels::cuda::launch_spread_slots(call, stream_);
-  });
+  submit_sets(params, kernels::cuda::launch_spread_slots);
 }
 
 void CudaStream::leave_out_slots(const kernels::LeaveOutSlotsParams& params) {
-  if (!open()) return;
-  if (together()) graph_.refuse();
-  std::vector<int64_t> slots(params.slots.begin(), params.slots.end());
-  submit([this, call = kernels::LeaveOutSlotsParams(params), slots = std::move(slots)]() mutable {
-    call.slots = slots;
-    return kernels::cuda::launch_leave_out_slots(call, stream_);
-  });
+  submit_sets(params, kernels::cuda::launch_leave_out_slots);
 }
 
 }  // namespace ei

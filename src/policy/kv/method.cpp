@@ -66,8 +66,7 @@ double entropy_of(std::span<const float> distribution) {
 // with P the sinks' mass and S their terms -p ln p, E = S - (1 - P) ln(1 - P) + (1 - P) E'. Exact where all queries
 // give the sinks the same.
 double entropy_behind_sinks(double entropy, std::span<const float> attention) {
-  constexpr size_t kSinks = 4;
-  const std::span<const float> sinks = attention.first(std::min(kSinks, attention.size()));
+  const std::span<const float> sinks = attention.first(std::min<size_t>(kSinkSlots, attention.size()));
   const double rest = 1 - std::accumulate(sinks.begin(), sinks.end(), 0.0);
   if (rest < 1e-6) return 0;
   return std::max(0.0, (entropy - entropy_of(sinks) + rest * std::log(rest)) / rest);

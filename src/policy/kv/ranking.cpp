@@ -67,10 +67,7 @@ double spread_of(std::span<const float> scores, int64_t first) {
   return sum > 0 ? sum * std::exp(-weighted / sum) : 0;
 }
 
-int64_t first_that_count(const KvOptions& options) {
-  constexpr int32_t kSinks = 4;
-  return std::max(options.sinks, kSinks);
-}
+int64_t first_that_count(const KvOptions& options) { return std::max(options.sinks, kSinkSlots); }
 
 int64_t count_by_keys(const KvOptions& options, int64_t count, double spread) {
   const int64_t share = std::llround(options.key_share * static_cast<double>(count));

@@ -33,8 +33,11 @@ SlotScores pooled_scores(const KvOptions& options, const GroupScores& scores);
 // first among equals.
 KeepList keep_best_and_recent(std::span<const float> scores, int64_t count, int64_t length);
 
-// Over how many slots scores spread: the exponential of their entropy, as shares of their sum. The first ones, on which
-// attention rests when it looks for nothing, do not count (first_that_count()). 0 where there is nothing.
+// First slots on which attention rests when it looks for nothing.
+inline constexpr int32_t kSinkSlots = 4;
+
+// Over how many slots scores spread: the exponential of their entropy, as shares of their sum. Sinks do not count
+// (first_that_count()). 0 where there is nothing.
 double spread_of(std::span<const float> scores, int64_t first);
 int64_t first_that_count(const KvOptions& options);
 
